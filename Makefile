@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine with Python 3.11 to 3.13 and make:
+#   make reproduce   set up, then run the main job (results land in results/)
+#   make test        set up, then run the tests
+# The environment is .venv in this folder; nothing global is touched.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+WORKERS ?= auto
+
+.PHONY: reproduce test slow lint bench clean
+
+reproduce: .venv/ready
+	$(BIN)/pomdpfit reproduce --out results
+
+test: .venv/ready-to-test
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+slow: .venv/ready-to-test
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+lint: .venv/ready-to-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready-to-test
+	$(BIN)/python -m benchmarks
+
+.venv/ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "pomdpfit needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/ready-to-test: .venv/ready
+	$(BIN)/python -m pip install --quiet --group test --group lint
+	@touch $@
+
+clean:
+	rm -rf .venv results dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,94 @@
+"""Structural estimation of partially observable Markov decision processes."""
+
+from pomdpfit import models
+from pomdpfit._beliefs import Beliefs, filter_beliefs, smooth_beliefs
+from pomdpfit._constraints import Interval, Positive, Real, Simplex
+from pomdpfit._errors import (
+    ConvergenceWarning,
+    GridTooLargeError,
+    ImpossibleObservationError,
+    ModelError,
+    PanelError,
+    PomdpfitError,
+    PrecisionError,
+    Result,
+    SolveError,
+)
+from pomdpfit._evaluate import (
+    Likelihood,
+    LogLikelihood,
+    impossible_transitions,
+    log_likelihood,
+    score,
+    score_obs,
+)
+from pomdpfit._kernel import Kernel
+from pomdpfit._kernel_builders import (
+    dense_kernel,
+    factored_kernel,
+    increment_kernel,
+    join_actions,
+    reset_kernel,
+)
+from pomdpfit._model import Model, Primitives, discount_parameter
+from pomdpfit._panel import Panel
+from pomdpfit._params import Parameter, ParameterSpace
+from pomdpfit._priors import CommonPrior, KnownPrior
+from pomdpfit._schemes import Linear, Smooth
+from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
+from pomdpfit._simulate import Simulation, simulate
+from pomdpfit._solve import Solution, solve
+from pomdpfit._version import __version__
+from pomdpfit.solvers import Newton, RelativeValueIteration
+
+__all__ = [
+    "AbstractShock",
+    "Beliefs",
+    "CommonPrior",
+    "ConvergenceWarning",
+    "GridTooLargeError",
+    "Gumbel",
+    "ImpossibleObservationError",
+    "Interval",
+    "Kernel",
+    "KnownPrior",
+    "Likelihood",
+    "Linear",
+    "LogLikelihood",
+    "Model",
+    "ModelError",
+    "NestedLogit",
+    "Newton",
+    "Panel",
+    "PanelError",
+    "Parameter",
+    "ParameterSpace",
+    "PomdpfitError",
+    "Positive",
+    "PrecisionError",
+    "Primitives",
+    "Real",
+    "RelativeValueIteration",
+    "Result",
+    "Simplex",
+    "Simulation",
+    "Smooth",
+    "Solution",
+    "SolveError",
+    "__version__",
+    "dense_kernel",
+    "discount_parameter",
+    "factored_kernel",
+    "filter_beliefs",
+    "impossible_transitions",
+    "increment_kernel",
+    "join_actions",
+    "log_likelihood",
+    "models",
+    "reset_kernel",
+    "score",
+    "score_obs",
+    "simulate",
+    "smooth_beliefs",
+    "solve",
+]

@@ -1,0 +1,71 @@
+"""Beliefs along a panel, as users call for them."""
+
+import dataclasses
+
+import equinox as eqx
+import numpy as np
+import pandas as pd
+
+from pomdpfit._belief import Filtered, run_filter, run_smoother
+from pomdpfit._errors import ImpossibleObservationError
+from pomdpfit._evaluate import explain_impossible
+from pomdpfit._model import Model, checked_primitives
+from pomdpfit._panel import Panel
+from pomdpfit._precision import in_float64
+from pomdpfit._priors import AbstractPrior, prior_or_default
+from pomdpfit._types import Float, Theta
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Beliefs:
+    """P(s_t | ...) by agent and period, and log P(z_{t+1} | history, a_t) where z_{t+1} informs."""
+
+    x: Float[np.ndarray, "N T S"]
+    log_sigma: Float[np.ndarray, "N T"]
+    panel: Panel
+    labels: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The panel's rows with a column for each hidden state."""
+        return self.panel.to_frame(**{f"x({s})": self.x[..., k] for k, s in enumerate(self.labels)})
+
+
+@in_float64
+def filter_beliefs(
+    model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
+) -> Beliefs:
+    """What the agent believes at each period: P(s_t | z_0..z_t, a_0..a_{t-1})."""
+    _, filtered, labels = _run(model, theta, panel, prior)
+    log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
+    return Beliefs(np.asarray(filtered.belief), log_sigma, panel, labels)
+
+
+@in_float64
+def smooth_beliefs(
+    model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
+) -> Beliefs:
+    """What the whole panel tells about each period: P(s_t | z_0..z_T, a_0..a_T)."""
+    kernel, filtered, labels = _run(model, theta, panel, prior)
+    smoothed = eqx.filter_jit(run_smoother)(kernel, panel.arrays(), filtered)
+    log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
+    return Beliefs(np.asarray(smoothed), log_sigma, panel, labels)
+
+
+def _run(  # type: ignore[no-untyped-def]
+    model: Model, theta: Theta, panel: Panel, prior: AbstractPrior | None
+):
+    own = model.space()
+    primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
+    prior = prior_or_default(prior, primitives.states)
+    theta = (own | prior.space(primitives.states)).check(theta)
+    panel.check(primitives)
+    x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
+    filtered: Filtered = eqx.filter_jit(run_filter)(primitives.kernel, panel.arrays(), x0)
+    needed = panel.continues & panel.informs
+    log_sigma = np.where(needed, filtered.log_sigma, 0.0)
+    if np.isneginf(log_sigma).any():
+        raise ImpossibleObservationError(
+            explain_impossible(primitives, panel, log_sigma, np.asarray(filtered.belief))
+        )
+    labels = model.state_labels() or tuple(map(str, range(primitives.states)))
+    return primitives.kernel, filtered, labels

@@ -1,0 +1,54 @@
+"""Exceptions that carry advice, and the outcome of a solver as a value."""
+
+import enum
+
+
+class PomdpfitError(Exception):
+    """Base class of every error that this package raises on purpose."""
+
+
+class ModelError(PomdpfitError, ValueError):
+    """The model's primitives or parameters are not what they must be."""
+
+
+class PanelError(PomdpfitError, ValueError):
+    """The data cannot be read as a panel; the message names row, agent, period and column."""
+
+
+class ImpossibleObservationError(PomdpfitError, ValueError):
+    """The panel holds a transition to which the model gives probability zero."""
+
+
+class SolveError(PomdpfitError, RuntimeError):
+    """The soft Bellman equation was not solved to the tolerance asked for."""
+
+
+class GridTooLargeError(PomdpfitError, MemoryError):
+    """A belief grid would need more memory than the machine has."""
+
+
+class PrecisionError(PomdpfitError, RuntimeError):
+    """64-bit floats are switched off in JAX."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A result is returned that is not converged."""
+
+
+class Result(enum.IntEnum):
+    """How an iteration ended."""
+
+    CONVERGED = 0
+    MAX_STEPS = 1
+    NOT_FINITE = 2
+
+    def advice(self) -> str:
+        """What to do about it, in a sentence."""
+        return {
+            Result.CONVERGED: "The residual is below the tolerance.",
+            Result.MAX_STEPS: "Raise max_steps, or use the Newton solver if this was not it.",
+            Result.NOT_FINITE: (
+                "A value became infinite or NaN: check the rewards for extreme values and the "
+                "discount for being below one."
+            ),
+        }[self]

@@ -1,0 +1,78 @@
+"""V = T V as a differentiable function of the primitives.
+
+The iteration itself is not differentiated. By the implicit function theorem
+dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes, matrix-free and
+transposable: forward and reverse mode both come from this one rule.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from pomdpfit._bellman import bellman_operator
+from pomdpfit._model import Primitives
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit._types import Array, Float
+from pomdpfit.solvers import (
+    AbstractSolver,
+    Plan,
+    SolverState,
+    backward_induction,
+    linear_solver,
+)
+
+_LINEAR_TOLERANCE = 1e-13
+
+
+def solve_infinite(
+    primitives: Primitives,
+    scheme: AbstractScheme,
+    solver: AbstractSolver,
+    plan: Plan,
+    start: Float[Array, "Z n c"],
+) -> SolverState:
+    """The fixed point from `start`, with the derivative of the implicit function theorem."""
+    frozen = jax.tree.map(_stop, primitives)
+    state = solver.run(bellman_operator(frozen, scheme), _stop(start), plan)
+    state = jax.tree.map(_stop, state)
+    return state._replace(
+        coefficients=_attach(primitives, state.coefficients, scheme=scheme, plan=plan)
+    )
+
+
+def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:
+    """The continuation values of a finite horizon; JAX differentiates the induction as it is."""
+    assert primitives.horizon is not None and primitives.terminal is not None
+    operator = bellman_operator(primitives, scheme)
+    return backward_induction(operator, scheme.linear(primitives.terminal), primitives.horizon)
+
+
+def _stop(leaf: Array) -> Array:
+    return jax.lax.stop_gradient(leaf)
+
+
+@eqx.filter_custom_jvp
+def _attach(
+    primitives: Primitives, coefficients: Array, *, scheme: AbstractScheme, plan: Plan
+) -> Array:
+    """The fixed point itself; its derivative in the primitives is the rule below."""
+    return coefficients
+
+
+@_attach.def_jvp
+def _attach_jvp(
+    primals: tuple, tangents: tuple, *, scheme: AbstractScheme, plan: Plan
+) -> tuple[Array, Array]:
+    primitives, coefficients = primals
+    along: Callable = lambda p: bellman_operator(p, scheme)(coefficients)
+    _, change = eqx.filter_jvp(along, (primitives,), (tangents[0],))
+    derivative = bellman_operator(primitives, scheme).derivative(coefficients)
+    return coefficients, linear_solver(derivative, plan, _LINEAR_TOLERANCE)(change)
+
+
+def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:
+    """Zeros."""
+    shape = (primitives.observations, scheme.size(primitives.states), scheme.coefficients)
+    return jnp.zeros(shape)

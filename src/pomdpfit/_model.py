@@ -1,0 +1,189 @@
+"""A model maps theta to the primitives of a POMDP; everything else follows from those."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._constraints import Interval
+from pomdpfit._errors import ModelError
+from pomdpfit._kernel import Kernel
+from pomdpfit._params import Parameter, ParameterSpace
+from pomdpfit._precision import require_float64
+from pomdpfit._shocks import AbstractShock, Gumbel
+from pomdpfit._types import Array, ArrayLike, Bool, Float, Theta
+
+
+class Primitives(eqx.Module):
+    """What the agent knows and wants: kernel, reward, discount, shocks, available actions.
+
+    With a finite horizon also the number of decision epochs and the terminal value
+    V_T(z, x) = sum_s x(s) terminal[z, s].
+    """
+
+    kernel: Kernel
+    reward: Float[Array, "Z S A"]
+    discount: Float[Array, ""]
+    shock: AbstractShock
+    available: Bool[Array, "Z A"] | None = None
+    terminal: Float[Array, "Z S"] | None = None
+    horizon: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def observations(self) -> int:
+        """|Z|."""
+        return self.reward.shape[0]
+
+    @property
+    def states(self) -> int:
+        """|S|."""
+        return self.reward.shape[1]
+
+    @property
+    def actions(self) -> int:
+        """|A|."""
+        return self.reward.shape[2]
+
+    def check(self) -> None:
+        """Raise an error naming (z, s, a) where a primitive is not what it must be."""
+        shape = np.shape(self.reward)
+        kernel = self.kernel
+        if shape != (kernel.observations, kernel.states, kernel.actions):
+            raise ModelError(
+                f"reward must have shape (Z, S, A) = {(kernel.observations, kernel.states)} + "
+                f"({kernel.actions},) to go with the kernel, but it has {shape}."
+            )
+        available = None if self.available is None else np.asarray(self.available)
+        if available is not None and available.shape != (shape[0], shape[2]):
+            raise ModelError(
+                f"available must have shape {(shape[0], shape[2])}, but it has {available.shape}."
+            )
+        if available is not None and not available.any(axis=1).all():
+            z = int(np.argmin(available.any(axis=1)))
+            raise ModelError(f"at least one action must be available, but at z={z} there is none.")
+        kernel.check(available)
+        if not np.isfinite(self.reward).all():
+            z, s, a = np.argwhere(~np.isfinite(self.reward))[0]
+            raise ModelError(
+                f"reward must be finite, but at (z={z}, s={s}, a={a}) it is "
+                f"{self.reward[z, s, a]}. To rule an action out, override available()."
+            )
+        discount = float(self.discount)
+        low_enough = discount < 1.0 if self.horizon is None else discount <= 1.0
+        if not (discount >= 0.0 and low_enough):
+            raise ModelError(f"discount must lie in [0, 1), but it is {discount:.6g}.")
+        if self.horizon is not None and self.horizon < 1:
+            raise ModelError(f"horizon must be at least one epoch, but it is {self.horizon}.")
+        self.shock.check(shape[2])
+
+
+class Model(eqx.Module):
+    """A POMDP with parameters: subclass it and write three short methods.
+
+    parameters()   the named leaves of theta, their constraints and example values; one of them is
+                   "discount", fixed unless freed (see `discount_parameter`)
+    kernel(theta)  P(z', s' | z, s, a), by one of the kernel builders
+    reward(theta)  r[z, s, a]
+
+    Override `shock`, `available`, `horizon`, `terminal` and the label methods where they differ
+    from standard Gumbel shocks, all actions, an infinite horizon and plain numbers.
+    """
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Parameter]:
+        """The named leaves of theta."""
+
+    @abc.abstractmethod
+    def kernel(self, theta: Any) -> Kernel:
+        """P(z', s' | z, s, a)."""
+
+    @abc.abstractmethod
+    def reward(self, theta: Any) -> Float[ArrayLike, "Z S A"]:
+        """r(z, s, a)."""
+
+    def discount(self, theta: Any) -> ArrayLike:
+        """beta."""
+        return theta["discount"]
+
+    def shock(self, theta: Any) -> AbstractShock:
+        """The distribution of the reward shocks."""
+        return Gumbel()
+
+    def available(self) -> Bool[np.ndarray, "Z A"] | None:
+        """Which actions can be taken at which z; None for all."""
+        return None
+
+    def horizon(self) -> int | None:
+        """How many decision epochs there are; None for infinitely many."""
+        return None
+
+    def terminal(self, theta: Any) -> Float[ArrayLike, "Z S"] | None:
+        """Value after the last epoch of a finite horizon; None for zero."""
+        return None
+
+    def state_labels(self) -> tuple[str, ...] | None:
+        """Names of the hidden states; None for their numbers."""
+        return None
+
+    def action_labels(self) -> tuple[str, ...] | None:
+        """Names of the actions; None for their numbers."""
+        return None
+
+    def space(self) -> ParameterSpace:
+        """All parameters, with constraints and labels."""
+        parameters = self.parameters()
+        if "discount" not in parameters and type(self).discount is Model.discount:
+            raise ModelError(
+                "parameters() must hold 'discount', for example "
+                "'discount': pf.discount_parameter(0.95)."
+            )
+        return ParameterSpace(parameters)
+
+    def example(self) -> dict[str, Array]:
+        """The example values as a labelled tree."""
+        require_float64()
+        return self.space().example()
+
+    def primitives(self, theta: Theta) -> Primitives:
+        """Everything that the solution and the likelihood need, unchecked (and so traceable)."""
+        horizon = self.horizon()
+        reward = jnp.asarray(self.reward(theta))
+        terminal = self.terminal(theta) if horizon is not None else None
+        if horizon is not None and terminal is None:
+            terminal = jnp.zeros(reward.shape[:2])
+        available = self.available()
+        return Primitives(
+            kernel=self.kernel(theta),
+            reward=reward,
+            discount=jnp.asarray(self.discount(theta)),
+            shock=self.shock(theta),
+            available=None if available is None else jnp.asarray(available, dtype=bool),
+            terminal=terminal,
+            horizon=horizon,
+        )
+
+
+def discount_parameter(value: float, *, fixed: bool = True) -> Parameter:
+    """The discount factor in [0, 1), fixed unless freed."""
+    return Parameter(value, Interval(0.0, 1.0, open_above=True), fixed=fixed)
+
+
+@eqx.filter_jit
+def _build(model: Model, theta: Theta) -> Primitives:
+    return model.primitives(theta)
+
+
+def checked_primitives(model: Model, theta: Theta, space: ParameterSpace | None = None) -> Primitives:
+    """Primitives at theta after every check on theta, kernel, reward, discount and shocks."""
+    require_float64()
+    space = model.space() if space is None else space
+    primitives = _build(model, space.check(theta))
+    if primitives.reward.dtype != jnp.float64:
+        raise ModelError(
+            f"the reward is {primitives.reward.dtype}, not float64: build arrays from theta or from "
+            "numpy, not from JAX arrays made before 64-bit floats were switched on."
+        )
+    primitives.check()
+    return primitives

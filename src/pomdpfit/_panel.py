@@ -1,0 +1,281 @@
+"""Panels: what each agent saw (z) and did (a), ragged, with masks for what is scored."""
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from pomdpfit import _panel_reading
+from pomdpfit._errors import PanelError
+from pomdpfit._model import Primitives
+from pomdpfit._types import Array, ArrayLike, Bool, Int
+
+
+class PanelArrays(eqx.Module):
+    """A panel as JAX sees it."""
+
+    z: Int[Array, "N T"]
+    a: Int[Array, "N T"]
+    continues: Bool[Array, "N T"]
+    informs: Bool[Array, "N T"]
+    score_observation: Bool[Array, "N T"]
+    score_choice: Bool[Array, "N T"]
+    epoch: Int[Array, "N T"]
+
+    def transitions(self) -> tuple[Array, Array, Array, Array, Array]:
+        """(z_t, a_t, z_{t+1}, whether there is a t+1, whether it informs), period by period."""
+        z_next = jnp.concatenate([self.z[:, 1:], self.z[:, -1:]], axis=1)
+        columns = (self.z, self.a, z_next, self.continues, self.informs)
+        return tuple(jnp.swapaxes(column, 0, 1) for column in columns)  # type: ignore[return-value]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Panel:
+    """Observations and actions of N agents over at most T periods.
+
+    Row t of an agent holds z_t and a_t; its transition leads to row t + 1. `present` says which
+    rows exist (each agent's come first), `acted` where there is an action (a last row may have
+    none). `score_observation[i, t]` scores z_{t+1} given a_t, `score_choice[i, t]` scores a_t.
+    `informs[i, t]` says whether z_{t+1} updates the belief; where it does not, the belief moves by
+    P(s' | z, s, a) alone. `entry` is the decision epoch of each agent's first row.
+    """
+
+    z: Int[np.ndarray, "N T"]
+    a: Int[np.ndarray, "N T"]
+    present: Bool[np.ndarray, "N T"]
+    acted: Bool[np.ndarray, "N T"]
+    score_observation: Bool[np.ndarray, "N T"]
+    score_choice: Bool[np.ndarray, "N T"]
+    informs: Bool[np.ndarray, "N T"]
+    entry: Int[np.ndarray, "N"]
+    agents: tuple[Hashable, ...]
+    times: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    # ---- ways in ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        z: ArrayLike | Sequence[ArrayLike],
+        a: ArrayLike | Sequence[ArrayLike],
+        *,
+        agents: Sequence[Hashable] | None = None,
+        entry: ArrayLike | int = 0,
+    ) -> "Panel":
+        """One row (or list entry) an agent; an agent's a may be one shorter than its z."""
+        agents = tuple(range(len(z))) if agents is None else tuple(agents)
+        sequences = [_panel_reading.integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
+        if not sequences:
+            raise PanelError("the panel is empty: it has no agents.")
+        times = [np.arange(len(z_i)) for z_i, _ in sequences]
+        return cls._from_sequences(agents, sequences, times, (), entry)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        agent: str,
+        time: str,
+        observation: str,
+        action: str,
+        observations: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        freq: str | None = None,
+        entry: int = 0,
+    ) -> "Panel":
+        """A pandas or polars frame with one row for each agent and period.
+
+        `observations` and `actions` list the labels in order where the columns hold labels; else
+        they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
+        turns dates into periods. Nothing is clamped, wrapped, filled or dropped.
+        """
+        reading = _panel_reading.read_frame(
+            frame, agent, time, observation, action, observations, actions, freq
+        )
+        return cls._from_sequences(
+            reading.agents, reading.sequences, reading.times, reading.notes, entry
+        )
+
+    @classmethod
+    def _from_sequences(
+        cls,
+        agents: tuple[Hashable, ...],
+        sequences: Sequence[tuple[np.ndarray, np.ndarray]],
+        times: Sequence[np.ndarray],
+        notes: tuple[str, ...],
+        entry: ArrayLike | int,
+    ) -> "Panel":
+        N, T = len(sequences), max(len(z) for z, _ in sequences)
+        z_all, a_all = np.zeros((N, T), dtype=int), np.zeros((N, T), dtype=int)
+        present, acted = np.zeros((N, T), dtype=bool), np.zeros((N, T), dtype=bool)
+        when = np.empty((N, T), dtype=object)
+        for i, (z, a) in enumerate(sequences):
+            z_all[i, : len(z)], a_all[i, : len(a)] = z, a
+            present[i, : len(z)], acted[i, : len(a)] = True, True
+            when[i, : len(z)] = times[i]
+        continues = np.zeros((N, T), dtype=bool)
+        continues[:, :-1] = present[:, 1:]
+        return cls(
+            z=z_all,
+            a=a_all,
+            present=present,
+            acted=acted,
+            score_observation=continues,
+            score_choice=acted,
+            informs=continues,
+            entry=np.broadcast_to(np.asarray(entry, dtype=int), (N,)),
+            agents=agents,
+            times=when,
+            notes=notes,
+        )
+
+    # ---- size ------------------------------------------------------------------------------
+
+    @property
+    def agent_count(self) -> int:
+        """N."""
+        return len(self.agents)
+
+    @property
+    def continues(self) -> Bool[np.ndarray, "N T"]:
+        """Rows that are followed by another row of the same agent."""
+        following = np.zeros_like(self.present)
+        following[:, :-1] = self.present[:, 1:]
+        return following
+
+    @property
+    def nobs(self) -> int:
+        """How many choices are scored."""
+        return int(self.score_choice.sum())
+
+    def __repr__(self) -> str:
+        rows = int(self.present.sum())
+        return (
+            f"Panel({self.agent_count} agents, {rows} rows; scores {self.nobs} choices and "
+            f"{int(self.score_observation.sum())} transitions)"
+        )
+
+    # ---- what is scored --------------------------------------------------------------------
+
+    def score(
+        self, *, choice: ArrayLike | None = None, observation: ArrayLike | None = None
+    ) -> "Panel":
+        """The panel with scoring restricted to these masks (N, T); beliefs update all the same."""
+        return dataclasses.replace(
+            self,
+            score_choice=self.score_choice & self._mask(choice),
+            score_observation=self.score_observation & self._mask(observation),
+        )
+
+    def _mask(self, mask: ArrayLike | None) -> np.ndarray:
+        if mask is None:
+            return np.ones_like(self.present)
+        mask = np.asarray(mask)
+        if mask.shape != self.z.shape or mask.dtype != bool:
+            raise PanelError(
+                f"a mask must be a boolean array of shape {self.z.shape}, but it has type "
+                f"{mask.dtype} and shape {mask.shape}."
+            )
+        return mask
+
+    def exclude_transitions(self, where: ArrayLike | pd.DataFrame) -> "Panel":
+        """Leave these transitions unscored, and let their z' not touch the belief.
+
+        `where` is a boolean mask (N, T), or a frame with columns `agent` and `time` such as
+        `pf.impossible_transitions` returns. The belief moves by P(s' | z, s, a) there: after a
+        replacement it resets, whatever mileage was read. What was excluded is noted.
+        """
+        mask = self._rows(where) if isinstance(where, pd.DataFrame) else self._mask(where)
+        mask = mask & self.continues
+        note = f"{int(mask.sum())} transitions excluded on request"
+        return dataclasses.replace(
+            self,
+            score_observation=self.score_observation & ~mask,
+            informs=self.informs & ~mask,
+            notes=(*self.notes, note),
+        )
+
+    def _rows(self, frame: pd.DataFrame) -> np.ndarray:
+        number = {agent: i for i, agent in enumerate(self.agents)}
+        mask = np.zeros_like(self.present)
+        for agent, time in zip(frame["agent"], frame["time"], strict=True):
+            i = number.get(agent)
+            found = np.flatnonzero(self.times[i] == time) if i is not None else ()
+            if len(found) == 0:
+                raise PanelError(f"the panel has no row for agent {agent!r} at time {time!r}.")
+            mask[i, found[0]] = True
+        return mask
+
+    # ---- ways out --------------------------------------------------------------------------
+
+    def arrays(self) -> PanelArrays:
+        """The arrays that the likelihood reads."""
+        epoch = self.entry[:, None] + np.arange(self.z.shape[1])
+        return PanelArrays(
+            *map(
+                jnp.asarray,
+                (
+                    self.z,
+                    self.a,
+                    self.continues,
+                    self.informs,
+                    self.score_observation,
+                    self.score_choice,
+                    epoch,
+                ),
+            )
+        )
+
+    def to_frame(self, **columns: ArrayLike) -> pd.DataFrame:
+        """One row for each agent and period, with any (N, T) arrays as further columns."""
+        i, t = np.nonzero(self.present)
+        frame = pd.DataFrame(
+            {
+                "agent": [self.agents[k] for k in i],
+                "time": self.times[i, t].tolist(),
+                "z": self.z[i, t],
+                "a": pd.array(self.a[i, t], dtype="Int64"),
+            }
+        )
+        frame.loc[~self.acted[i, t], "a"] = pd.NA
+        for name, values in columns.items():
+            frame[name] = np.asarray(values)[i, t]
+        return frame
+
+    def check(self, primitives: Primitives) -> None:
+        """Raise an error naming agent and period where the panel does not fit the model."""
+        Z, A = primitives.observations, primitives.actions
+        self._refuse(self.present & ((self.z < 0) | (self.z >= Z)), self.z, "observation", Z)
+        self._refuse(self.acted & ((self.a < 0) | (self.a >= A)), self.a, "action", A)
+        if primitives.available is not None:
+            barred = self.acted & ~np.asarray(primitives.available)[self.z, self.a]
+            if barred.any():
+                i, t = np.argwhere(barred)[0]
+                raise PanelError(
+                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: action {self.a[i, t]} is "
+                    f"not available at z={self.z[i, t]}."
+                )
+        if primitives.horizon is not None:
+            late = self.score_choice & (
+                self.entry[:, None] + np.arange(self.z.shape[1]) >= primitives.horizon
+            )
+            if late.any():
+                i, t = np.argwhere(late)[0]
+                raise PanelError(
+                    f"agent {self.agents[i]!r} acts at epoch {self.entry[i] + t}, but the horizon "
+                    f"has only the epochs 0..{primitives.horizon - 1}."
+                )
+
+    def _refuse(self, bad: np.ndarray, values: np.ndarray, what: str, count: int) -> None:
+        if bad.any():
+            i, t = np.argwhere(bad)[0]
+            raise PanelError(
+                f"agent {self.agents[i]!r} at time {self.times[i, t]}: {what} {values[i, t]} is not "
+                f"one of the model's 0..{count - 1} ({int(bad.sum())} such rows)."
+            )

@@ -1,0 +1,207 @@
+"""theta: a labelled tree of values beside a tree of properties of the same shape.
+
+Values are a plain dict of arrays, so JAX sees through it. Properties (constraint, fixed or free,
+labels) live in `Parameter`; `ParameterSpace` moves between the tree, the vector of free natural
+coordinates that users read (a simplex row without its last entry, which is derived), and the
+unconstrained vector that optimisers move.
+"""
+
+import dataclasses
+import difflib
+import itertools
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from pomdpfit._constraints import AbstractConstraint, Real
+from pomdpfit._errors import ModelError
+from pomdpfit._types import Array, ArrayLike, Float, Theta
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One named leaf of theta: an example value, its constraint, whether it is fixed, labels.
+
+    `labels` names the entries, one sequence for each axis of the value; integers by default.
+    """
+
+    value: ArrayLike | float | Sequence
+    constraint: AbstractConstraint = Real()
+    fixed: bool = False
+    labels: tuple[tuple[str, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", np.asarray(self.value, dtype=np.float64))
+        if self.labels is not None:
+            labels = tuple(tuple(map(str, axis)) for axis in self.labels)
+            object.__setattr__(self, "labels", labels)
+            if tuple(map(len, labels)) != self.shape:
+                raise ModelError(
+                    f"labels of lengths {tuple(map(len, labels))} do not fit a value of shape "
+                    f"{self.shape}."
+                )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the value."""
+        return np.shape(self.value)
+
+    def entry_names(self, name: str) -> np.ndarray:
+        """name, name[i], name[i, j], ... in the shape of the value."""
+        axes = self.labels or tuple(tuple(map(str, range(k))) for k in self.shape)
+        names = [
+            f"{name}[{', '.join(entry)}]" if entry else name for entry in itertools.product(*axes)
+        ]
+        return np.array(names, dtype=object).reshape(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class ParameterSpace:
+    """Every parameter of a model (and of its prior), in order."""
+
+    parameters: Mapping[str, Parameter]
+
+    def example(self) -> dict[str, Array]:
+        """The example values as a tree."""
+        return {name: jnp.asarray(p.value) for name, p in self.parameters.items()}
+
+    def fix(self, values: Mapping[str, ArrayLike | float]) -> "ParameterSpace":
+        """The same space with these parameters fixed at these values."""
+        theta = self.check(dict(self.example()) | dict(values))
+        return self._replace({name: {"value": theta[name], "fixed": True} for name in values})
+
+    def free(self, *names: str) -> "ParameterSpace":
+        """The same space with these parameters freed (the discount, say)."""
+        self._require_known(names)
+        return self._replace({name: {"fixed": False} for name in names})
+
+    def _replace(self, changes: Mapping[str, Mapping]) -> "ParameterSpace":
+        new = {
+            name: dataclasses.replace(p, **changes.get(name, {}))
+            for name, p in self.parameters.items()
+        }
+        return ParameterSpace(new)
+
+    def __or__(self, other: "ParameterSpace") -> "ParameterSpace":
+        clash = sorted(set(self.parameters) & set(other.parameters))
+        if clash:
+            raise ModelError(f"the model and its prior both have a parameter named {clash[0]!r}.")
+        return ParameterSpace({**self.parameters, **other.parameters})
+
+    # ---- names -----------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all entries, fixed and derived ones included."""
+        return [n for name, p in self.parameters.items() for n in p.entry_names(name).ravel()]
+
+    @property
+    def free_names(self) -> list[str]:
+        """Names of the free natural coordinates."""
+        return [
+            n
+            for name, p in self._free()
+            for n in np.ravel(p.constraint.drop_derived(p.entry_names(name)))
+        ]
+
+    def to_series(self, theta: Theta) -> pd.Series:
+        """All entries of theta, labelled."""
+        values = [np.ravel(np.asarray(theta[name])) for name in self.parameters]
+        return pd.Series(np.concatenate(values), index=self.names, name="theta")
+
+    # ---- checks ----------------------------------------------------------------------------
+
+    def _require_known(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.parameters:
+                close = difflib.get_close_matches(name, self.parameters, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise ModelError(
+                    f"there is no parameter named {name!r}; the parameters are "
+                    f"{', '.join(self.parameters)}.{hint}"
+                )
+
+    def check(self, theta: Theta) -> dict[str, Array]:
+        """theta in float64 and in this space's order, or an error that names the entry."""
+        if not isinstance(theta, Mapping):
+            raise ModelError(f"theta must be a mapping of names to values, not {type(theta)}.")
+        self._require_known(list(theta))
+        checked = {}
+        for name, parameter in self.parameters.items():
+            if name not in theta:
+                raise ModelError(f"theta lacks the parameter {name!r}.")
+            value = np.asarray(theta[name], dtype=np.float64)
+            if value.shape != parameter.shape:
+                raise ModelError(
+                    f"{name} must have shape {parameter.shape}, but it has {value.shape}."
+                )
+            parameter.constraint.check(value, parameter.entry_names(name))
+            checked[name] = jnp.asarray(value)
+        return checked
+
+    # ---- vectors ---------------------------------------------------------------------------
+
+    def _free(self) -> list[tuple[str, Parameter]]:
+        return [(name, p) for name, p in self.parameters.items() if not p.fixed]
+
+    def to_vector(self, theta: Theta) -> Float[Array, "p"]:
+        """The free natural coordinates as one vector, in the order of `free_names`."""
+        parts = [p.constraint.drop_derived(jnp.asarray(theta[name])) for name, p in self._free()]
+        return _concatenate(parts)
+
+    def from_vector(self, vector: Float[ArrayLike, "p"], base: Theta) -> dict[str, Array]:
+        """The tree with its free natural coordinates set; the rest is `base`, bit for bit."""
+        return self._insert(vector, base, unconstrained=False)
+
+    def to_unconstrained(self, theta: Theta) -> Float[Array, "p"]:
+        """The free coordinates mapped to the whole real line."""
+        parts = [p.constraint.to_real(jnp.asarray(theta[name])) for name, p in self._free()]
+        return _concatenate(parts)
+
+    def from_unconstrained(self, vector: Float[ArrayLike, "p"], base: Theta) -> dict[str, Array]:
+        """Inverse of `to_unconstrained`; fixed parameters are those of `base`, bit for bit."""
+        return self._insert(vector, base, unconstrained=True)
+
+    def gradient_vector(self, gradient: Theta) -> Float[Array, "*b p"]:
+        """A tree of derivatives in all entries (any leading axes) as free natural coordinates."""
+        parts = []
+        for name, p in self._free():
+            part = jnp.asarray(p.constraint.gradient_to_free(gradient[name]))
+            lead = part.shape[: part.ndim - len(p.shape)]
+            parts.append(part.reshape(*lead, -1))
+        return jnp.concatenate(parts, axis=-1) if parts else jnp.zeros(0)
+
+    def directions(self) -> dict[str, Float[np.ndarray, "p *shape"]]:
+        """For each free natural coordinate, how the whole tree moves with it."""
+        base = {name: np.asarray(p.value) for name, p in self.parameters.items()}
+        sizes = [int(np.prod(p.constraint.free_shape(p.shape))) for _, p in self._free()]
+        moves = {name: np.zeros((sum(sizes), *v.shape)) for name, v in base.items()}
+        start = 0
+        for (name, p), size in zip(self._free(), sizes, strict=True):
+            for k, unit in enumerate(np.eye(size)):
+                unit = unit.reshape(p.constraint.free_shape(p.shape))
+                added = np.asarray(p.constraint.add_derived(jnp.asarray(unit)))
+                origin = np.asarray(p.constraint.add_derived(jnp.zeros(unit.shape)))
+                moves[name][start + k] = added - origin
+            start += size
+        return moves
+
+    def _insert(self, vector: ArrayLike, base: Theta, *, unconstrained: bool) -> dict[str, Array]:
+        theta = {name: jnp.asarray(base[name]) for name in self.parameters}
+        start = 0
+        for name, p in self._free():
+            shape = p.constraint.free_shape(p.shape)
+            stop = start + int(np.prod(shape))
+            part = jnp.asarray(vector)[start:stop].reshape(shape)
+            constraint = p.constraint
+            theta[name] = (
+                constraint.from_real(part) if unconstrained else constraint.add_derived(part)
+            )
+            start = stop
+        return theta
+
+
+def _concatenate(parts: Sequence[Array]) -> Array:
+    return jnp.concatenate([jnp.ravel(p) for p in parts]) if parts else jnp.zeros(0)

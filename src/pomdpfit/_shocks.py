@@ -1,0 +1,135 @@
+"""Reward shocks: the expected maximum and the choice probabilities, its gradient.
+
+Convention, fixed here and nowhere else: every shock has mean zero, so that
+E max_a {q_a + eps_a} = emax(q) without the Euler constant. The density printed with the paper's
+Theorem 3 has mean 2 gamma while its V-bar adds gamma; choice probabilities do not depend on it,
+levels of the value do (each convention shifts them by a constant / (1 - beta)).
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._errors import ModelError
+from pomdpfit._types import Array, ArrayLike, Bool, Float
+
+
+class AbstractShock(eqx.Module):
+    """A distribution of the reward shocks of one period, independent over periods."""
+
+    @abc.abstractmethod
+    def emax(
+        self, q: Float[ArrayLike, "*b A"], available: Bool[ArrayLike, "*b A"] | None = None
+    ) -> Float[Array, "*b"]:
+        """E max_a {q_a + eps_a} over the available actions."""
+
+    @abc.abstractmethod
+    def log_choice(
+        self, q: Float[ArrayLike, "*b A"], available: Bool[ArrayLike, "*b A"] | None = None
+    ) -> Float[Array, "*b A"]:
+        """log P(a is chosen) = log d emax / d q_a; minus infinity where unavailable."""
+
+    def choice(
+        self, q: Float[ArrayLike, "*b A"], available: Bool[ArrayLike, "*b A"] | None = None
+    ) -> Float[Array, "*b A"]:
+        """P(a is chosen)."""
+        return jnp.exp(self.log_choice(q, available))
+
+    def check(self, actions: int) -> None:
+        """Raise if these shocks do not fit a model with so many actions."""
+
+
+def _utility(q: ArrayLike, scale: ArrayLike | float, available: ArrayLike | None) -> Array:
+    """q / scale, minus infinity where unavailable: masked last, so that d/d scale stays finite."""
+    utility = jnp.asarray(q) / scale
+    return utility if available is None else jnp.where(available, utility, -jnp.inf)
+
+
+class Gumbel(AbstractShock):
+    """Type-I extreme value shocks of the given scale, centred at mean zero: the softmax case."""
+
+    scale: float | Array = 1.0
+
+    def emax(self, q, available=None):  # type: ignore[no-untyped-def]
+        """scale * log sum_a exp(q_a / scale)."""
+        return self.scale * jax.nn.logsumexp(_utility(q, self.scale, available), axis=-1)
+
+    def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
+        """q_a / scale - log sum_b exp(q_b / scale)."""
+        return jax.nn.log_softmax(_utility(q, self.scale, available), axis=-1)
+
+    def check(self, actions: int) -> None:
+        """The scale must be positive."""
+        _require_positive_scale(self.scale)
+
+
+class NestedLogit(AbstractShock):
+    """Generalised extreme value shocks that are correlated within nests, centred at mean zero.
+
+    emax(q) = scale * log sum_g (sum_{a in g} exp(q_a / (scale d_g)))^d_g, with dissimilarity
+    d_g in (0, 1]; d_g = 1 for all g is `Gumbel`.
+    """
+
+    nests: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    dissimilarity: Float[ArrayLike, "G"] = eqx.field(converter=jnp.asarray)
+    scale: float | Array = 1.0
+
+    def _levels(self, q: ArrayLike, available: ArrayLike | None) -> tuple[Array, Array, Array]:
+        """(log within-nest sums times d, nest of each action, q / (scale d) of each action)."""
+        nest_of = _nest_of_action(self.nests)
+        own = _utility(q, self.scale * self.dissimilarity[nest_of], available)
+        inclusive = jnp.stack(
+            [_logsumexp(own[..., jnp.array(nest)]) for nest in self.nests], axis=-1
+        )
+        return self.dissimilarity * inclusive, nest_of, own
+
+    def emax(self, q, available=None):  # type: ignore[no-untyped-def]
+        """The expected maximum; nests without an available action drop out."""
+        return self.scale * _logsumexp(self._levels(q, available)[0])
+
+    def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
+        """log P(nest of a) + log P(a within its nest)."""
+        weight, nest_of, own = self._levels(q, available)
+        log_nest = (weight - _logsumexp(weight)[..., None])[..., nest_of]
+        inclusive = (weight / self.dissimilarity)[..., nest_of]
+        shut = jnp.isneginf(own)
+        return jnp.where(shut, -jnp.inf, log_nest + own - jnp.where(shut, 0.0, inclusive))
+
+    def check(self, actions: int) -> None:
+        """Nests must partition the actions; dissimilarities lie in (0, 1]."""
+        _require_positive_scale(self.scale)
+        if sorted(a for nest in self.nests for a in nest) != list(range(actions)):
+            raise ModelError(
+                f"nests must hold each of the actions 0..{actions - 1} exactly once, but they are "
+                f"{self.nests}."
+            )
+        dissimilarity = np.asarray(self.dissimilarity)
+        if dissimilarity.shape != (len(self.nests),) or not np.all(
+            (dissimilarity > 0) & (dissimilarity <= 1)
+        ):
+            raise ModelError(
+                f"dissimilarity needs one value in (0, 1] for each of the {len(self.nests)} nests, "
+                f"but it is {dissimilarity}."
+            )
+
+
+def _nest_of_action(nests: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    nest_of = np.zeros(sum(map(len, nests)), dtype=int)
+    for g, nest in enumerate(nests):
+        nest_of[list(nest)] = g
+    return nest_of
+
+
+def _logsumexp(x: Array) -> Array:
+    """Log-sum-exp over the last axis whose gradient stays finite where every entry is -inf."""
+    empty = jnp.all(jnp.isneginf(x), axis=-1, keepdims=True)
+    safe = jnp.where(empty, 0.0, x)
+    return jnp.where(empty[..., 0], -jnp.inf, jax.nn.logsumexp(safe, axis=-1))
+
+
+def _require_positive_scale(scale: float | Array) -> None:
+    if not np.all(np.asarray(scale) > 0):
+        raise ModelError(f"the scale of the shocks must be positive, but it is {scale}.")

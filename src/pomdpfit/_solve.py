@@ -1,0 +1,180 @@
+"""solve(): from theta to a policy at any observation and belief."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._bellman import refuse_if_too_large
+from pomdpfit._constraints import SUM_TOLERANCE
+from pomdpfit._errors import ModelError, Result, SolveError
+from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
+from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._policy import ActionValues, action_values
+from pomdpfit._precision import in_float64
+from pomdpfit._schemes import AbstractScheme, default_scheme
+from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
+from pomdpfit.solvers import AbstractSolver, Newton, Plan, make_plan
+from pomdpfit.solvers._base import enough
+
+
+class Solution(eqx.Module):
+    """The soft value and policy of a model at one theta."""
+
+    values: ActionValues
+    coefficients: Float[Array, "*H Z n c"]
+    residual: float = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    result: Result = eqx.field(static=True)
+
+    @property
+    def grid(self) -> AbstractScheme:
+        """The interpolation scheme."""
+        return self.values.scheme
+
+    @property
+    def primitives(self) -> Primitives:
+        """What was solved."""
+        return self.values.primitives
+
+    @property
+    def converged(self) -> bool:
+        """Whether the residual is below the tolerance."""
+        return self.result is Result.CONVERGED
+
+    def _arguments(self, z: ArrayLike, x: Belief, t: ArrayLike | None) -> tuple:
+        z, x = np.asarray(z), np.asarray(x, dtype=float)
+        primitives = self.primitives
+        if not np.issubdtype(z.dtype, np.integer):
+            raise ModelError(f"z must be an integer, but it has type {z.dtype}.")
+        if z.size and (z.min() < 0 or z.max() >= primitives.observations):
+            raise ModelError(
+                f"z must be one of 0..{primitives.observations - 1}, but it is "
+                f"{z.min() if z.min() < 0 else z.max()}."
+            )
+        if x.shape[-1:] != (primitives.states,):
+            raise ModelError(
+                f"a belief has {primitives.states} entries here, but x has shape {x.shape}."
+            )
+        if np.any(~(x >= 0)) or np.any(np.abs(x.sum(axis=-1) - 1) > SUM_TOLERANCE):
+            raise ModelError("x must be a belief: entries not negative that sum to 1.")
+        horizon = primitives.horizon
+        if (t is None) != (horizon is None):
+            need = "needs the epoch t" if t is None else "takes no epoch t: its horizon is infinite"
+            raise ModelError(f"the policy of this model {need}.")
+        shape = np.broadcast_shapes(z.shape, x.shape[:-1], np.shape(t) if t is not None else ())
+        z = jnp.broadcast_to(z, shape)
+        x = jnp.broadcast_to(x, (*shape, x.shape[-1]))
+        if t is None:
+            return z, x, None
+        t = np.asarray(t)
+        if t.size and (t.min() < 0 or t.max() >= horizon):
+            raise ModelError(f"t must be one of 0..{horizon - 1}, the decision epochs.")
+        return z, x, jnp.broadcast_to(t, shape)
+
+    def q(
+        self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
+    ) -> Float[Array, "*b A"]:
+        """Q(z, x, a) for all a; with a finite horizon, of epoch t."""
+        return _q(self.values, *self._arguments(z, x, t))
+
+    def value(
+        self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
+    ) -> Float[Array, "*b"]:
+        """V-bar(z, x) = E max_a {Q(z, x, a) + eps_a}, for shocks with mean zero."""
+        return _value(self.values, *self._arguments(z, x, t))
+
+    def policy(
+        self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
+    ) -> Float[Array, "*b A"]:
+        """pi(a | z, x) for all a."""
+        return _policy(self.values, *self._arguments(z, x, t))
+
+
+_q = eqx.filter_jit(lambda values, z, x, t: values.q(z, x, t))
+_value = eqx.filter_jit(lambda values, z, x, t: values.value(z, x, t))
+_policy = eqx.filter_jit(lambda values, z, x, t: jnp.exp(values.log_choice(z, x, t)))
+
+
+@in_float64
+def solve(
+    model: Model,
+    theta: Theta,
+    *,
+    grid: AbstractScheme | None = None,
+    solver: AbstractSolver | None = None,
+    start: Solution | None = None,
+    throw: bool = True,
+) -> Solution:
+    """Solve the soft Bellman equation at theta.
+
+    grid    pf.Smooth (default for two hidden states) or pf.Linear
+    solver  pf.Newton (default) or pf.RelativeValueIteration; not used with a finite horizon
+    start   an earlier Solution on the same grid, to start from
+    throw   raise SolveError where the tolerance is not reached, instead of returning the result
+
+    Differentiable code starts one level below, at `Likelihood`.
+    """
+    return solve_primitives(checked_primitives(model, theta), grid, solver, start, throw=throw)
+
+
+def solve_primitives(
+    primitives: Primitives,
+    grid: AbstractScheme | None = None,
+    solver: AbstractSolver | None = None,
+    start: Solution | None = None,
+    *,
+    throw: bool = True,
+) -> Solution:
+    """`solve` for primitives that have been checked."""
+    grid = checked_grid(primitives, grid)
+    if primitives.horizon is not None:
+        following, values = _finite(primitives, grid)
+        return Solution(values, following, 0.0, primitives.horizon, Result.CONVERGED)
+    solver = Newton() if solver is None else solver
+    first = cold_start(primitives, grid) if start is None else start.coefficients
+    if first.shape != cold_start(primitives, grid).shape:
+        raise ModelError(
+            f"start was solved on another grid: it has shape {first.shape}, not "
+            f"{cold_start(primitives, grid).shape}."
+        )
+    state, values = _infinite(primitives, grid, solver, plan_for(primitives), first)
+    residual = float(state.residual)
+    result = Result.MAX_STEPS
+    if not np.isfinite(residual):
+        result = Result.NOT_FINITE
+    elif enough(state.residual, state.coefficients, solver.tolerance):
+        result = Result.CONVERGED
+    if throw and result is not Result.CONVERGED:
+        raise SolveError(
+            f"the soft Bellman equation was not solved: residual {residual:.3g} after "
+            f"{int(state.steps)} steps, tolerance {solver.tolerance:.3g}. {result.advice()}"
+        )
+    return Solution(values, state.coefficients, residual, int(state.steps), result)
+
+
+def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> AbstractScheme:
+    """The grid given, or the default, after checks of kind and memory."""
+    grid = default_scheme(primitives.states) if grid is None else grid
+    if not isinstance(grid, AbstractScheme):
+        raise ModelError(f"grid must be pf.Smooth(...) or pf.Linear(...), not {type(grid)}.")
+    grid.check(primitives.states)
+    refuse_if_too_large(primitives, grid)
+    return grid
+
+
+def plan_for(primitives: Primitives) -> Plan:
+    """The order in which the observations of these primitives are swept."""
+    return make_plan(jax.tree.map(np.asarray, primitives.kernel))
+
+
+@eqx.filter_jit
+def _infinite(primitives, grid, solver, plan, start):  # type: ignore[no-untyped-def]
+    state = solve_infinite(primitives, grid, solver, plan, start)
+    return state, action_values(primitives, grid, state.coefficients)
+
+
+@eqx.filter_jit
+def _finite(primitives, grid):  # type: ignore[no-untyped-def]
+    following = solve_finite(primitives, grid)
+    return following, action_values(primitives, grid, following)

@@ -1,0 +1,7 @@
+"""Ready models."""
+
+from pomdpfit.models.engine_replacement import EngineReplacement
+from pomdpfit.models.equipment import EquipmentInspection
+from pomdpfit.models.tiger import Tiger
+
+__all__ = ["EngineReplacement", "EquipmentInspection", "Tiger"]

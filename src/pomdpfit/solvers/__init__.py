@@ -1,0 +1,20 @@
+"""Interchangeable methods for the soft Bellman equation."""
+
+from pomdpfit.solvers._backward_induction import backward_induction
+from pomdpfit.solvers._base import AbstractSolver, SolverState
+from pomdpfit.solvers._linear import apply, linear_solver
+from pomdpfit.solvers._newton import Newton
+from pomdpfit.solvers._plan import Plan, make_plan
+from pomdpfit.solvers._relative_value_iteration import RelativeValueIteration
+
+__all__ = [
+    "AbstractSolver",
+    "Newton",
+    "Plan",
+    "RelativeValueIteration",
+    "SolverState",
+    "apply",
+    "backward_induction",
+    "linear_solver",
+    "make_plan",
+]

@@ -1,0 +1,66 @@
+"""The smallest contract of a solver: an operator and a start in, coefficients and info out."""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from pomdpfit._bellman import BellmanOperator
+from pomdpfit._types import Array, Float, Int
+from pomdpfit.solvers._plan import Plan
+
+
+class SolverState(NamedTuple):
+    """Coefficients of V and how well they solve V = T V."""
+
+    coefficients: Float[Array, "Z n c"]
+    residual: Float[Array, ""]
+    steps: Int[Array, ""]
+
+
+class AbstractSolver(eqx.Module):
+    """A method for the infinite-horizon fixed point V = T V."""
+
+    tolerance: eqx.AbstractVar[float]
+    max_steps: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def run(self, operator: BellmanOperator, start: Float[Array, "Z n c"], plan: Plan) -> SolverState:
+        """Iterate from `start` until the residual max |T V - V| is below the tolerance."""
+
+
+def enough(residual: Array, coefficients: Array, tolerance: float) -> Array:
+    """Below the tolerance, or below what rounding allows at this size of value."""
+    rounding = 8 * jnp.finfo(coefficients.dtype).eps * jnp.max(jnp.abs(coefficients))
+    return residual <= jnp.maximum(tolerance, rounding)
+
+
+def size(coefficients: Float[Array, "Z n c"]) -> Float[Array, ""]:
+    """The largest entry; NaN where any is."""
+    return jnp.max(jnp.abs(coefficients))
+
+
+def iterate(
+    step,  # type: ignore[no-untyped-def]
+    operator: BellmanOperator,
+    start: Array,
+    tolerance: float,
+    max_steps: int,
+) -> SolverState:
+    """Apply `step(coefficients, T coefficients)` while the residual asks for it and is finite."""
+
+    def proceed(state: tuple) -> Array:
+        coefficients, image, steps = state
+        residual = size(image - coefficients)
+        done = enough(residual, coefficients, tolerance) | ~jnp.isfinite(residual)
+        return ~done & (steps < max_steps)
+
+    def body(state: tuple) -> tuple:
+        coefficients, image, steps = state
+        new = step(coefficients, image)
+        return new, operator(new), steps + 1
+
+    coefficients, image, steps = jax.lax.while_loop(proceed, body, (start, operator(start), 0))
+    return SolverState(coefficients, size(image - coefficients), steps)

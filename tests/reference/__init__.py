@@ -1,0 +1,1 @@
+"""Slow, plain numpy oracles that the tests compare the package against."""
