@@ -37,13 +37,15 @@ from pomdpfit._priors import CommonPrior, KnownPrior
 from pomdpfit._schemes import Linear, Smooth
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
 from pomdpfit._simulate import Simulation, simulate
-from pomdpfit._solve import Solution, solve
+from pomdpfit._solve import Solution, certify, solve
 from pomdpfit._version import __version__
+from pomdpfit.certificate import Certificate
 from pomdpfit.solvers import Newton, RelativeValueIteration
 
 __all__ = [
     "AbstractShock",
     "Beliefs",
+    "Certificate",
     "CommonPrior",
     "ConvergenceWarning",
     "GridTooLargeError",
@@ -76,6 +78,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "__version__",
+    "certify",
     "dense_kernel",
     "discount_parameter",
     "factored_kernel",

@@ -77,7 +77,9 @@ def _bayes(
     possible = total > 0
     log_total = jnp.log(jnp.where(possible, total, 1.0))
     log_sigma = jnp.where(possible, highest[..., 0] + log_total, -jnp.inf)
-    relative = jnp.where(possible, total / jax.lax.stop_gradient(jnp.where(possible, total, 1.0)), 1.0)
+    relative = jnp.where(
+        possible, total / jax.lax.stop_gradient(jnp.where(possible, total, 1.0)), 1.0
+    )
     level = jax.lax.stop_gradient(highest[..., 0] + log_total)[..., None]
     return _scaled(mass / relative[..., None], exponent - level), log_sigma
 
@@ -90,9 +92,7 @@ class Filtered(NamedTuple):
     log_sigma: Float[Array, "N T"]
 
 
-def run_filter(
-    kernel: Kernel, panel: PanelArrays, x0: Float[Array, "#N S"]
-) -> Filtered:
+def run_filter(kernel: Kernel, panel: PanelArrays, x0: Float[Array, "#N S"]) -> Filtered:
     """Beliefs of every agent and period from x0.
 
     A transition that is not informative moves the belief by P(s' | z, s, a) and scores nothing;
@@ -119,9 +119,7 @@ def _matrix(kernel: Kernel, row: tuple) -> Float[Array, "N S S"]:
     return jnp.where(continues[..., None, None], matrix, jnp.eye(kernel.states))
 
 
-def run_smoother(
-    kernel: Kernel, panel: PanelArrays, filtered: Filtered
-) -> Float[Array, "N T S"]:
+def run_smoother(kernel: Kernel, panel: PanelArrays, filtered: Filtered) -> Float[Array, "N T S"]:
     """P(s_t | the agent's whole panel).
 
     Actions tell nothing about s beyond the history that they are chosen on, so the backward
@@ -130,9 +128,7 @@ def run_smoother(
 
     def step(log_message: Array, row: tuple) -> tuple[Array, Array]:
         matrix = _matrix(kernel, row)
-        log_message = jax.nn.logsumexp(
-            jnp.log(matrix) + log_message[..., None, :], axis=-1
-        )
+        log_message = jax.nn.logsumexp(jnp.log(matrix) + log_message[..., None, :], axis=-1)
         log_message = log_message - jnp.max(log_message, axis=-1, keepdims=True)
         return log_message, log_message
 

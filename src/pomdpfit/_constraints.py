@@ -49,7 +49,9 @@ class AbstractConstraint(abc.ABC):
 def _raise_first(bad: np.ndarray, value: np.ndarray, names: np.ndarray, must: str) -> None:
     if np.any(bad):
         where = np.argmax(np.ravel(bad))
-        raise ModelError(f"{np.ravel(names)[where]} must {must}, but it is {np.ravel(value)[where]:.6g}.")
+        raise ModelError(
+            f"{np.ravel(names)[where]} must {must}, but it is {np.ravel(value)[where]:.6g}."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

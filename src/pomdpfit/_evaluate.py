@@ -132,7 +132,9 @@ class Likelihood:
     def _checked(self, theta: Theta) -> dict[str, Array]:
         theta = self.space.check(theta)
         own = {name: theta[name] for name in self._model_names}
-        checked_primitives(self.model, own, ParameterSpace({n: self.space.parameters[n] for n in own}))
+        checked_primitives(
+            self.model, own, ParameterSpace({n: self.space.parameters[n] for n in own})
+        )
         return theta
 
     def _result(self, theta: Theta, terms: _likelihood.Terms) -> LogLikelihood:

@@ -44,7 +44,8 @@ def solve_infinite(
 
 def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:
     """The continuation values of a finite horizon; JAX differentiates the induction as it is."""
-    assert primitives.horizon is not None and primitives.terminal is not None
+    assert primitives.horizon is not None
+    assert primitives.terminal is not None
     operator = bellman_operator(primitives, scheme)
     return backward_induction(operator, scheme.linear(primitives.terminal), primitives.horizon)
 

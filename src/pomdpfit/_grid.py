@@ -39,9 +39,7 @@ def nodes(states: int, resolution: int) -> Float[np.ndarray, "n S"]:
 @functools.lru_cache(maxsize=64)
 def _binomials(states: int, resolution: int) -> np.ndarray:
     """C(d, k) for d up to M + S and k up to S: the ranking of decreasing sequences."""
-    return np.array(
-        [[math.comb(d, k) for k in range(states)] for d in range(resolution + states)]
-    )
+    return np.array([[math.comb(d, k) for k in range(states)] for d in range(resolution + states)])
 
 
 def _rank_numpy(y: np.ndarray, states: int, resolution: int) -> np.ndarray:

@@ -50,9 +50,7 @@ class Kernel(eqx.Module):
         matrix = jnp.asarray(self.probability)[self.row(z), a, slot]
         return jnp.where(jnp.any(match, axis=-1)[..., None, None], matrix, 0.0)
 
-    def predictive(
-        self, z: Int[Array, "*b"], a: Int[Array, "*b"]
-    ) -> Float[Array, "*b S S"]:
+    def predictive(self, z: Int[Array, "*b"], a: Int[Array, "*b"]) -> Float[Array, "*b S S"]:
         """P(s' | z, s, a), whatever z' may be."""
         return jnp.asarray(self.probability).sum(axis=2)[self.row(z), a]
 

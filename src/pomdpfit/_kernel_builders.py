@@ -26,7 +26,9 @@ def dense_kernel(
         successors = np.broadcast_to(np.arange(Z), (Z, A, Z))
         return Kernel(successors, by_successor, observations=Z)
     support = np.asarray(support, dtype=bool)
-    successors, real = _padded([[np.flatnonzero(row) for row in by_action] for by_action in support])
+    successors, real = _padded(
+        [[np.flatnonzero(row) for row in by_action] for by_action in support]
+    )
     gathered = jnp.take_along_axis(by_successor, jnp.asarray(successors)[..., None, None], axis=2)
     return Kernel(successors, jnp.where(real[..., None, None], gathered, 0.0), observations=Z)
 
@@ -68,9 +70,7 @@ def increment_kernel(
     return Kernel(successors, merged[:, None], observations=bins)
 
 
-def reset_kernel(
-    observations: int, law: Float[ArrayLike, "K S"], first: int = 0
-) -> Kernel:
+def reset_kernel(observations: int, law: Float[ArrayLike, "K S"], first: int = 0) -> Kernel:
     """One action after which (z', s') is drawn from `law`, whatever came before.
 
     law[k, s'] is the probability of z' = first + k and s'.
@@ -97,7 +97,9 @@ def join_actions(*kernels: Kernel) -> Kernel:
             raise ModelError("kernels of different sizes cannot be joined.")
         short = K - kernel.successors.shape[2]
         # Padding repeats the first successor, with zero mass.
-        padded = np.pad(np.asarray(kernel.successors), [(0, 0), (0, 0), (0, short)], mode="constant")
+        padded = np.pad(
+            np.asarray(kernel.successors), [(0, 0), (0, 0), (0, short)], mode="constant"
+        )
         if short:
             padded[..., K - short :] = padded[..., :1]
         successors.append(np.broadcast_to(padded, (rows, *padded.shape[1:])))

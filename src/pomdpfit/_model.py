@@ -160,7 +160,7 @@ class Model(eqx.Module):
             discount=jnp.asarray(self.discount(theta)),
             shock=self.shock(theta),
             available=None if available is None else jnp.asarray(available, dtype=bool),
-            terminal=terminal,
+            terminal=None if terminal is None else jnp.asarray(terminal),
             horizon=horizon,
         )
 
@@ -175,15 +175,17 @@ def _build(model: Model, theta: Theta) -> Primitives:
     return model.primitives(theta)
 
 
-def checked_primitives(model: Model, theta: Theta, space: ParameterSpace | None = None) -> Primitives:
+def checked_primitives(
+    model: Model, theta: Theta, space: ParameterSpace | None = None
+) -> Primitives:
     """Primitives at theta after every check on theta, kernel, reward, discount and shocks."""
     require_float64()
     space = model.space() if space is None else space
     primitives = _build(model, space.check(theta))
     if primitives.reward.dtype != jnp.float64:
         raise ModelError(
-            f"the reward is {primitives.reward.dtype}, not float64: build arrays from theta or from "
-            "numpy, not from JAX arrays made before 64-bit floats were switched on."
+            f"the reward is {primitives.reward.dtype}, not float64: build arrays from theta or "
+            "from numpy, not from JAX arrays made before 64-bit floats were switched on."
         )
     primitives.check()
     return primitives

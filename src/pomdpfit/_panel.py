@@ -95,9 +95,10 @@ class Panel:
         they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
         turns dates into periods. Nothing is clamped, wrapped, filled or dropped.
         """
-        reading = _panel_reading.read_frame(
-            frame, agent, time, observation, action, observations, actions, freq
+        columns = _panel_reading.Columns(
+            agent, time, observation, action, observations, actions, freq
         )
+        reading = _panel_reading.read_frame(frame, columns)
         return cls._from_sequences(
             reading.agents, reading.sequences, reading.times, reading.notes, entry
         )
@@ -206,7 +207,7 @@ class Panel:
         mask = np.zeros_like(self.present)
         for agent, time in zip(frame["agent"], frame["time"], strict=True):
             i = number.get(agent)
-            found = np.flatnonzero(self.times[i] == time) if i is not None else ()
+            found = np.flatnonzero(self.times[i] == time) if i is not None else np.zeros(0, int)
             if len(found) == 0:
                 raise PanelError(f"the panel has no row for agent {agent!r} at time {time!r}.")
             mask[i, found[0]] = True
@@ -258,8 +259,8 @@ class Panel:
             if barred.any():
                 i, t = np.argwhere(barred)[0]
                 raise PanelError(
-                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: action {self.a[i, t]} is "
-                    f"not available at z={self.z[i, t]}."
+                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: action {self.a[i, t]} "
+                    f"is not available at z={self.z[i, t]}."
                 )
         if primitives.horizon is not None:
             late = self.score_choice & (
@@ -276,6 +277,6 @@ class Panel:
         if bad.any():
             i, t = np.argwhere(bad)[0]
             raise PanelError(
-                f"agent {self.agents[i]!r} at time {self.times[i, t]}: {what} {values[i, t]} is not "
-                f"one of the model's 0..{count - 1} ({int(bad.sum())} such rows)."
+                f"agent {self.agents[i]!r} at time {self.times[i, t]}: {what} {values[i, t]} is "
+                f"not one of the model's 0..{count - 1} ({int(bad.sum())} such rows)."
             )

@@ -16,6 +16,19 @@ _SHOWN = 5
 
 
 @dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which column holds what, and the labels in the order of their codes."""
+
+    agent: str
+    time: str
+    observation: str
+    action: str
+    observations: Sequence[Hashable] | None = None
+    actions: Sequence[Hashable] | None = None
+    freq: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Reading:
     """Agents in the order of their first row, and (z, a) and times of each."""
 
@@ -29,7 +42,7 @@ def integer_pair(agent: Hashable, z: ArrayLike, a: ArrayLike) -> tuple[np.ndarra
     """One agent's arrays as integers, a as long as z or one shorter."""
     pair = []
     for name, values in (("z", np.asarray(z)), ("a", np.asarray(a))):
-        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        if values.ndim != 1 or not (np.issubdtype(values.dtype, np.integer) or values.size == 0):
             raise PanelError(
                 f"agent {agent!r}: {name} must be a one-dimensional array of integers, but it has "
                 f"type {values.dtype} and shape {values.shape}."
@@ -43,76 +56,135 @@ def integer_pair(agent: Hashable, z: ArrayLike, a: ArrayLike) -> tuple[np.ndarra
     return pair[0], pair[1]
 
 
-def read_frame(
-    frame: Any,
-    agent: str,
-    time: str,
-    observation: str,
-    action: str,
-    observations: Sequence[Hashable] | None,
-    actions: Sequence[Hashable] | None,
-    freq: str | None,
-) -> Reading:
+def read_frame(frame: Any, columns: Columns) -> Reading:
     """Check every column, sort, refuse duplicates and gaps, and split by agent."""
-    table = _columns(frame, [agent, time, observation, action])
-    ids, when = table[agent], _periods(table[time], time, freq)
-    missing = pd.isna(ids)
-    _refuse(missing, table, agent, agent, time, "has no agent; give every row its agent")
-    codes, uniques = pd.factorize(ids)
+    table = _Table.of(frame, columns)
+    table.refuse(pd.isna(table.values[columns.agent]), columns.agent, "is no agent; give it one")
+    when = table.periods()
+    codes, uniques = pd.factorize(table.values[columns.agent])
     order = np.lexsort((when, codes))
-    notes = () if (order == np.arange(len(order))).all() else ("rows were sorted by agent and time",)
-    codes, when = codes[order], when[order]
-    table = {name: values[order] for name, values in table.items()}
-    rows = order  # where each sorted row stood in the frame
-    _refuse_time(codes, when, table, rows, agent, time)
-    z = _coded(table, rows, observation, observations, agent, time, "observations")
-    last = np.append(codes[1:] != codes[:-1], True)
-    a = _coded(table, rows, action, actions, agent, time, "actions", optional=last)
-    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    sequences, times = [], []
-    for part in np.split(np.arange(len(codes)), starts[1:]):
-        acted = a[part] >= 0
-        sequences.append((z[part], a[part][acted]))
-        times.append(np.asarray(table[time][part], dtype=object))
-    return Reading(tuple(_plain(u) for u in uniques), sequences, times, notes)
+    sorted_already = (order == np.arange(len(order))).all()
+    table, codes, when = table.reordered(order), codes[order], when[order]
+    first = np.append(True, codes[1:] != codes[:-1])
+    table.refuse_steps(np.append(1, np.diff(when)), within=~first)
+    z = table.codes(columns.observation, columns.observations, "observations")
+    last = np.append(first[1:], True)
+    a = table.codes(columns.action, columns.actions, "actions", optional=last)
+    parts = np.split(np.arange(len(codes)), np.flatnonzero(first)[1:])
+    return Reading(
+        agents=tuple(u.item() if isinstance(u, np.generic) else u for u in uniques),
+        sequences=[(z[part], a[part][a[part] >= 0]) for part in parts],
+        times=[table.values[columns.time][part] for part in parts],
+        notes=() if sorted_already else ("rows were sorted by agent and time",),
+    )
 
 
-def _plain(value: Any) -> Hashable:
-    return value.item() if isinstance(value, np.generic) else value
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """The four columns as arrays of objects, and where each row stood in the frame."""
+
+    values: dict[str, np.ndarray]
+    rows: np.ndarray
+    columns: Columns
+
+    @classmethod
+    def of(cls, frame: Any, columns: Columns) -> "_Table":
+        """The columns of a pandas or polars frame."""
+        try:
+            table = nw.from_native(frame, eager_only=True)
+        except TypeError as error:
+            raise PanelError(f"expected a pandas or polars frame, not {type(frame)}.") from error
+        except ValueError as error:  # narwhals refuses duplicate columns
+            raise PanelError(f"the frame cannot be read: {error}") from error
+        names = [columns.agent, columns.time, columns.observation, columns.action]
+        for name in names:
+            if name not in table.columns:
+                close = difflib.get_close_matches(name, table.columns, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise PanelError(
+                    f"the frame has no column {name!r}; it has {', '.join(table.columns)}.{hint}"
+                )
+        if len(table) == 0:
+            raise PanelError("the frame is empty: it has no rows.")
+        values = {name: np.asarray(table[name].to_list(), dtype=object) for name in names}
+        return cls(values, np.arange(len(table)), columns)
+
+    def reordered(self, order: np.ndarray) -> "_Table":
+        """The same rows in another order."""
+        values = {name: column[order] for name, column in self.values.items()}
+        return dataclasses.replace(self, values=values, rows=self.rows[order])
+
+    def refuse(self, bad: np.ndarray, column: str, why: str) -> None:
+        """Raise for the rows where `bad`: the first five, and a count."""
+        places = np.flatnonzero(bad)
+        if len(places) == 0:
+            return
+        agents, times = self.values[self.columns.agent], self.values[self.columns.time]
+        shown = [
+            f"row {self.rows[k]} (agent {agents[k]!r}, {self.columns.time} {times[k]!r}): "
+            f"{column} {self.values[column][k]!r} {why}"
+            for k in places[:_SHOWN]
+        ]
+        more = f" ... and {len(places) - _SHOWN} more rows." if len(places) > _SHOWN else ""
+        raise PanelError(f"column {column!r}: " + "; ".join(shown) + "." + more)
+
+    def refuse_steps(self, step: np.ndarray, within: np.ndarray) -> None:
+        """Raise where time stands still or jumps within an agent."""
+        time = self.columns.time
+        self.refuse(within & (step == 0), time, "appears twice for this agent")
+        why = "follows a gap; split the agent there, or fill in the missing periods"
+        self.refuse(within & (step > 1), time, why)
+
+    def periods(self) -> np.ndarray:
+        """Times as whole numbers of periods."""
+        column, freq = self.columns.time, self.columns.freq
+        values = self.values[column]
+        self.refuse(pd.isna(values), column, "is missing")
+        if freq is not None:
+            dates = pd.PeriodIndex(pd.to_datetime(values), freq=freq)
+            return dates.astype("int64").to_numpy()
+        bad = np.array([not _is_whole(v) for v in values])
+        why = 'is not a whole number; for dates say how long a period is, for example freq="M"'
+        self.refuse(bad, column, why)
+        return np.array([int(v) for v in values])
+
+    def codes(
+        self,
+        column: str,
+        labels: Sequence[Hashable] | None,
+        argument: str,
+        optional: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Labels or whole numbers as codes from 0; -1 where a value is missing and may be."""
+        values = self.values[column]
+        missing = np.array(pd.isna(values), dtype=bool)
+        may_miss = np.zeros_like(missing) if optional is None else optional
+        tail = "" if optional is None else " (only an agent's last row may lack one)"
+        self.refuse(missing & ~may_miss, column, f"is missing{tail}")
+        number = _numbering(labels, argument)
+        if number is not None:
+            why = f"is not one of {argument}={list(labels or ())}"
+            bad = [not m and v not in number for v, m in zip(values, missing, strict=True)]
+        elif {isinstance(v, bool | np.bool_) for v in values[~missing]} == {True}:
+            number, bad, why = {False: 0, True: 1}, [False] * len(values), ""
+        else:
+            why = f"is not a whole number; for labels say {argument}=[...]"
+            bad = [not m and not _is_whole(v) for v, m in zip(values, missing, strict=True)]
+        self.refuse(np.array(bad), column, why)
+        codes = np.full(len(values), -1)
+        read = int if number is None else number.__getitem__
+        codes[~missing] = [read(v) for v in values[~missing]]
+        self.refuse(~missing & (codes < 0), column, "is negative; codes count from 0")
+        return codes
 
 
-def _columns(frame: Any, names: list[str]) -> dict[str, np.ndarray]:
-    """The four columns as arrays of objects or numbers, whatever kind of frame it is."""
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError as error:
-        raise PanelError(f"expected a pandas or polars frame, not {type(frame)}.") from error
-    except ValueError as error:  # narwhals' own refusal of duplicate columns
-        raise PanelError(f"the frame cannot be read: {error}") from error
-    for name in names:
-        if name not in table.columns:
-            close = difflib.get_close_matches(name, table.columns, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise PanelError(
-                f"the frame has no column {name!r}; it has {', '.join(table.columns)}.{hint}"
-            )
-    if len(table) == 0:
-        raise PanelError("the frame is empty: it has no rows.")
-    return {name: np.asarray(table[name].to_list(), dtype=object) for name in names}
-
-
-def _periods(values: np.ndarray, column: str, freq: str | None) -> np.ndarray:
-    """Times as whole numbers of periods."""
-    if freq is not None:
-        return pd.PeriodIndex(pd.to_datetime(values), freq=freq).astype("int64").to_numpy()
-    bad = np.array([not _is_whole(v) for v in values])
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise PanelError(
-            f"row {row}, column {column!r}: time {values[row]!r} is not a whole number. For dates "
-            'say how long a period is, for example freq="M".'
-        )
-    return np.array([int(v) for v in values])
+def _numbering(labels: Sequence[Hashable] | None, argument: str) -> dict[Hashable, int] | None:
+    if labels is None:
+        return None
+    number = {label: code for code, label in enumerate(labels)}
+    if len(number) != len(labels):
+        raise PanelError(f"{argument} lists a label twice: {list(labels)}.")
+    return number
 
 
 def _is_whole(value: Any) -> bool:
@@ -120,63 +192,4 @@ def _is_whole(value: Any) -> bool:
         return False
     if isinstance(value, int | np.integer):
         return True
-    return isinstance(value, float | np.floating) and bool(np.isfinite(value)) and value == int(value)
-
-
-def _refuse(
-    bad: np.ndarray, table: dict, column: str, agent: str, time: str, why: str,
-    rows: np.ndarray | None = None,
-) -> None:
-    """Raise for the rows where `bad`: the first five, and a count."""
-    if not bad.any():
-        return
-    places = np.flatnonzero(bad)
-    shown = [
-        f"row {rows[k] if rows is not None else k} (agent {table[agent][k]!r}, {time} "
-        f"{table[time][k]!r}): {column} {table[column][k]!r} {why}"
-        for k in places[:_SHOWN]
-    ]
-    more = f" ... and {len(places) - _SHOWN} more rows." if len(places) > _SHOWN else ""
-    raise PanelError(f"column {column!r}: " + "; ".join(shown) + "." + more)
-
-
-def _refuse_time(
-    codes: np.ndarray, when: np.ndarray, table: dict, rows: np.ndarray, agent: str, time: str
-) -> None:
-    same = np.append(False, codes[1:] == codes[:-1])
-    step = np.append(1, np.diff(when))
-    _refuse(same & (step == 0), table, time, agent, time, "appears twice for this agent", rows)
-    why = "follows a gap; split the agent there, or fill in the missing periods"
-    _refuse(same & (step > 1), table, time, agent, time, why, rows)
-
-
-def _coded(
-    table: dict, rows: np.ndarray, column: str, labels: Sequence[Hashable] | None, agent: str,
-    time: str, argument: str, optional: np.ndarray | None = None,
-) -> np.ndarray:
-    """Labels or whole numbers as codes from 0; -1 where a value is missing and may be."""
-    values = table[column]
-    missing = np.array(pd.isna(values), dtype=bool)
-    may_miss = np.zeros_like(missing) if optional is None else optional
-    tail = "" if optional is None else " (only an agent's last row may lack one)"
-    _refuse(missing & ~may_miss, table, column, agent, time, f"is missing{tail}", rows)
-    codes = np.full(len(values), -1)
-    if labels is not None:
-        number = {label: code for code, label in enumerate(labels)}
-        if len(number) != len(labels):
-            raise PanelError(f"{argument} lists a label twice: {list(labels)}.")
-        bad = np.array([not m and v not in number for v, m in zip(values, missing, strict=True)])
-        _refuse(bad, table, column, agent, time, f"is not one of {argument}={list(labels)}", rows)
-        codes[~missing] = [number[v] for v in values[~missing]]
-        return codes
-    kinds = {isinstance(v, bool | np.bool_) for v in values[~missing]}
-    if kinds == {True}:
-        codes[~missing] = values[~missing].astype(int)
-        return codes
-    bad = np.array([not m and not _is_whole(v) for v, m in zip(values, missing, strict=True)])
-    why = f"is not a whole number; for labels say {argument}=[...]"
-    _refuse(bad, table, column, agent, time, why, rows)
-    codes[~missing] = [int(v) for v in values[~missing]]
-    negative = ~missing & (codes < 0)
-    _refuse(negative, table, column, agent, time, "is negative; codes count from 0", rows)
-    return codes
+    return isinstance(value, float | np.floating) and float(value).is_integer()

@@ -28,7 +28,7 @@ class Parameter:
     """
 
     value: ArrayLike | float | Sequence
-    constraint: AbstractConstraint = Real()
+    constraint: AbstractConstraint = dataclasses.field(default_factory=Real)
     fixed: bool = False
     labels: tuple[tuple[str, ...], ...] | None = None
 
@@ -69,7 +69,7 @@ class ParameterSpace:
 
     def fix(self, values: Mapping[str, ArrayLike | float]) -> "ParameterSpace":
         """The same space with these parameters fixed at these values."""
-        theta = self.check(dict(self.example()) | dict(values))
+        theta = self.check({**self.example(), **{n: np.asarray(v) for n, v in values.items()}})
         return self._replace({name: {"value": theta[name], "fixed": True} for name in values})
 
     def free(self, *names: str) -> "ParameterSpace":
@@ -180,11 +180,11 @@ class ParameterSpace:
         moves = {name: np.zeros((sum(sizes), *v.shape)) for name, v in base.items()}
         start = 0
         for (name, p), size in zip(self._free(), sizes, strict=True):
+            shape = p.constraint.free_shape(p.shape)
+            origin = p.constraint.add_derived(jnp.zeros(shape))
             for k, unit in enumerate(np.eye(size)):
-                unit = unit.reshape(p.constraint.free_shape(p.shape))
-                added = np.asarray(p.constraint.add_derived(jnp.asarray(unit)))
-                origin = np.asarray(p.constraint.add_derived(jnp.zeros(unit.shape)))
-                moves[name][start + k] = added - origin
+                moved = p.constraint.add_derived(jnp.asarray(unit.reshape(shape)))
+                moves[name][start + k] = moved - origin
             start += size
         return moves
 
@@ -203,5 +203,5 @@ class ParameterSpace:
         return theta
 
 
-def _concatenate(parts: Sequence[Array]) -> Array:
+def _concatenate(parts: Sequence[ArrayLike]) -> Array:
     return jnp.concatenate([jnp.ravel(p) for p in parts]) if parts else jnp.zeros(0)

@@ -35,7 +35,7 @@ class AbstractPrior(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class KnownPrior(AbstractPrior):
-    """x0 is known: one belief for all, one row for each agent, or a mapping from agent to belief."""
+    """x0 is known: one belief for all, one row an agent, or a mapping from agent to belief."""
 
     belief: ArrayLike | Sequence | Mapping[Hashable, ArrayLike]
 
@@ -55,11 +55,13 @@ class KnownPrior(AbstractPrior):
         if belief.shape[1] != states or belief.shape[0] not in {1, len(agents)}:
             raise ModelError(
                 f"a known prior needs shape ({states},) or ({len(agents)}, {states}) here, but it "
-                f"has {np.shape(self.belief)}."
+                f"has {belief.shape}."
             )
         names = [
-            [f"x0(s={s}) of agent {agents[i]!r}" if len(belief) > 1 else f"x0(s={s})"
-             for s in range(states)]
+            [
+                f"x0(s={s}) of agent {agents[i]!r}" if len(belief) > 1 else f"x0(s={s})"
+                for s in range(states)
+            ]
             for i in range(len(belief))
         ]
         Simplex().check(belief, np.array(names, dtype=object))
@@ -90,7 +92,7 @@ class CommonPrior(AbstractPrior):
 
     def beliefs(self, theta: Theta, data: Float[Array, "#N S"]) -> Float[Array, "#N S"]:
         """theta's x0."""
-        return theta[self.name][None, :]
+        return jnp.asarray(theta[self.name])[None, :]
 
 
 def prior_or_default(prior: AbstractPrior | None, states: int) -> AbstractPrior:

@@ -120,7 +120,7 @@ class Smooth(AbstractScheme):
         """Two states only."""
         if states != 2:
             raise ModelError(
-                f"the smooth scheme serves two hidden states, but there are {states}: use pf.Linear."
+                f"the smooth scheme serves two hidden states, not {states}: use pf.Linear."
             )
 
     def _cell(self, y: Array) -> tuple[Array, Array]:
@@ -135,7 +135,7 @@ class Smooth(AbstractScheme):
         return _hermite_positions(left), _hermite(t)
 
     def perspective(self, kernel):  # type: ignore[no-untyped-def]
-        """With m = x P and y = m(1) / sigma: value sigma v(y), slope sigma' v + (m1' - y sigma') v'.
+        """With m = x P, y = m(1) / sigma: value sigma v(y), slope sigma' v + (m1' - y sigma') v'.
 
         Where sigma vanishes at a node the belief is the limit from the side of the grid, m'/sigma'.
         """
@@ -191,9 +191,7 @@ def _hermite_positions(left: Array) -> Array:
 def _hermite(t: Array) -> Array:
     """Weights of (v0, d0, v1, d1) in the cubic with these values and slopes at t = 0 and 1."""
     u = 1.0 - t
-    return jnp.stack(
-        [(1 + 2 * t) * u**2, t * u**2, t**2 * (3 - 2 * t), -(t**2) * u], axis=-1
-    )
+    return jnp.stack([(1 + 2 * t) * u**2, t * u**2, t**2 * (3 - 2 * t), -(t**2) * u], axis=-1)
 
 
 def _hermite_derivative(t: Array) -> Array:

@@ -77,14 +77,14 @@ class NestedLogit(AbstractShock):
     dissimilarity: Float[ArrayLike, "G"] = eqx.field(converter=jnp.asarray)
     scale: float | Array = 1.0
 
-    def _levels(self, q: ArrayLike, available: ArrayLike | None) -> tuple[Array, Array, Array]:
+    def _levels(self, q: ArrayLike, available: ArrayLike | None) -> tuple[Array, np.ndarray, Array]:
         """(log within-nest sums times d, nest of each action, q / (scale d) of each action)."""
         nest_of = _nest_of_action(self.nests)
         own = _utility(q, self.scale * self.dissimilarity[nest_of], available)
         inclusive = jnp.stack(
             [_logsumexp(own[..., jnp.array(nest)]) for nest in self.nests], axis=-1
         )
-        return self.dissimilarity * inclusive, nest_of, own
+        return jnp.asarray(self.dissimilarity) * inclusive, nest_of, own
 
     def emax(self, q, available=None):  # type: ignore[no-untyped-def]
         """The expected maximum; nests without an available action drop out."""

@@ -23,7 +23,7 @@ from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Simulation:
-    """A panel and what nobody sees: the hidden path s (N, T+1) and the agent's beliefs (N, T+1, S)."""
+    """A panel and what nobody sees: the hidden path s (N, T) and the agents' beliefs (N, T, S)."""
 
     panel: Panel
     s: Int[np.ndarray, "N T"]
@@ -71,7 +71,11 @@ def simulate(
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
     x0 = jnp.broadcast_to(x0, (agents, primitives.states))
     z0 = np.broadcast_to(np.asarray(z0), (agents,))
-    if not np.issubdtype(z0.dtype, np.integer) or z0.min() < 0 or z0.max() >= primitives.observations:
+    if (
+        not np.issubdtype(z0.dtype, np.integer)
+        or z0.min() < 0
+        or z0.max() >= primitives.observations
+    ):
         raise ModelError(f"z0 must be integers in 0..{primitives.observations - 1}.")
     solution = solve_primitives(primitives, grid)
     z, a, s, x = _paths(solution.values, x0, jnp.asarray(z0), jax.random.key(seed), periods)

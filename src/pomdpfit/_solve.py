@@ -1,5 +1,7 @@
 """solve(): from theta to a policy at any observation and belief."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,8 +14,9 @@ from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values
 from pomdpfit._precision import in_float64
-from pomdpfit._schemes import AbstractScheme, default_scheme
+from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
+from pomdpfit.certificate import Certificate, certify_primitives
 from pomdpfit.solvers import AbstractSolver, Newton, Plan, make_plan
 from pomdpfit.solvers._base import enough
 
@@ -42,6 +45,11 @@ class Solution(eqx.Module):
         """Whether the residual is below the tolerance."""
         return self.result is Result.CONVERGED
 
+    @functools.cached_property
+    def bounds(self) -> Certificate:
+        """Proven bounds around the truth, from linear interpolation with as many nodes."""
+        return certify_primitives(self.primitives, self.grid.nodes)
+
     def _arguments(self, z: ArrayLike, x: Belief, t: ArrayLike | None) -> tuple:
         z, x = np.asarray(z), np.asarray(x, dtype=float)
         primitives = self.primitives
@@ -65,7 +73,7 @@ class Solution(eqx.Module):
         shape = np.broadcast_shapes(z.shape, x.shape[:-1], np.shape(t) if t is not None else ())
         z = jnp.broadcast_to(z, shape)
         x = jnp.broadcast_to(x, (*shape, x.shape[-1]))
-        if t is None:
+        if t is None or horizon is None:
             return z, x, None
         t = np.asarray(t)
         if t.size and (t.min() < 0 or t.max() >= horizon):
@@ -178,3 +186,15 @@ def _infinite(primitives, grid, solver, plan, start):  # type: ignore[no-untyped
 def _finite(primitives, grid):  # type: ignore[no-untyped-def]
     following = solve_finite(primitives, grid)
     return following, action_values(primitives, grid, following)
+
+
+@in_float64
+def certify(model: Model, theta: Theta, *, nodes: int | None = None) -> Certificate:
+    """Proven bounds on value, choice probabilities and log-likelihood at theta.
+
+    `nodes` on each edge of the belief simplex; as many as the default grid has if not given.
+    """
+    primitives = checked_primitives(model, theta)
+    nodes = default_scheme(primitives.states).nodes if nodes is None else nodes
+    checked_grid(primitives, Linear(nodes))
+    return certify_primitives(primitives, nodes)

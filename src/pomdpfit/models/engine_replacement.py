@@ -103,7 +103,7 @@ class EngineReplacement(Model):
 
 
 def _example_increments(count: int) -> np.ndarray:
-    """Table I's rows for four increments; longer ones share the last entry, shorter ones lump it."""
+    """Table I's rows for four increments; longer rows share the last entry, shorter lump it."""
     rows = np.array(_TABLE_1_INCREMENTS)
     if count < 4:
         return np.concatenate([rows[:, : count - 1], rows[:, count - 1 :].sum(1, keepdims=True)], 1)

@@ -15,7 +15,7 @@ _READINGS = ("low", "medium", "high")
 
 
 class EquipmentInspection(Model):
-    """s: good, worn, failing; z: a vibration reading (low, medium, high); a: keep, inspect, overhaul.
+    """s: good, worn, failing; z: a vibration reading; a: keep, inspect, overhaul.
 
     keep:     costs wear[s]; the reading is coarse (`reading`)
     inspect:  costs wear[s] + inspection; the reading is fine (`inspection_reading`)

@@ -1,6 +1,7 @@
 """The smallest contract of a solver: an operator and a start in, coefficients and info out."""
 
 import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -27,7 +28,9 @@ class AbstractSolver(eqx.Module):
     max_steps: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def run(self, operator: BellmanOperator, start: Float[Array, "Z n c"], plan: Plan) -> SolverState:
+    def run(
+        self, operator: BellmanOperator, start: Float[Array, "Z n c"], plan: Plan
+    ) -> SolverState:
         """Iterate from `start` until the residual max |T V - V| is below the tolerance."""
 
 
@@ -43,7 +46,7 @@ def size(coefficients: Float[Array, "Z n c"]) -> Float[Array, ""]:
 
 
 def iterate(
-    step,  # type: ignore[no-untyped-def]
+    step: Callable[[Array, Array], Array],
     operator: BellmanOperator,
     start: Array,
     tolerance: float,
@@ -62,5 +65,6 @@ def iterate(
         new = step(coefficients, image)
         return new, operator(new), steps + 1
 
-    coefficients, image, steps = jax.lax.while_loop(proceed, body, (start, operator(start), 0))
+    first = (start, operator(start), jnp.asarray(0))
+    coefficients, image, steps = jax.lax.while_loop(proceed, body, first)
     return SolverState(coefficients, size(image - coefficients), steps)

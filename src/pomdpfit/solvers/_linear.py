@@ -27,10 +27,8 @@ def apply(derivative: Stencil, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"
     return jnp.einsum("zaknv,zaknvc->znc", derivative.gather(d), derivative.weight)
 
 
-def linear_solver(
-    derivative: Stencil, plan: Plan, tolerance: float
-) -> Callable[[Array], Array]:
-    """A function b -> (I - T'(V))^-1 b, ready for several right-hand sides and for transposition."""
+def linear_solver(derivative: Stencil, plan: Plan, tolerance: float) -> Callable[[Array], Array]:
+    """A function b -> (I - T'(V))^-1 b, for any number of b, and ready for transposition."""
     rows, _, _, n, _, c = derivative.weight.shape
     if rows * n * c <= _DENSE_UP_TO:
         return _dense(derivative)
@@ -131,8 +129,9 @@ def _own_inverses(derivative: Stencil, sticky: np.ndarray) -> Float[Array, "B m 
 
     def block(position: Array, weight: Array) -> Array:
         rows = jnp.arange(size).reshape(n, 1, c)
-        index = jnp.broadcast_to(rows, weight.shape), jnp.broadcast_to(
-            position[..., None], weight.shape
+        index = (
+            jnp.broadcast_to(rows, weight.shape),
+            jnp.broadcast_to(position[..., None], weight.shape),
         )
         return jnp.linalg.inv(jnp.eye(size) - jnp.zeros((size, size)).at[index].add(weight))
 

@@ -22,7 +22,7 @@ class Newton(AbstractSolver):
     max_steps: int = 60
 
     def run(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
-        """Some ten steps from a cold start at a discount of 0.9999, two or three from a warm one."""
+        """Some eight steps from a cold start at a discount of 0.9999, three from a warm one."""
 
         def step(coefficients: Array, image: Array) -> Array:
             solve = linear_solver(operator.derivative(coefficients), plan, _LINEAR_TOLERANCE)

@@ -26,7 +26,7 @@ class Plan:
 
 
 def make_plan(kernel: Kernel, sticky_mass: float = 0.5) -> Plan:
-    """Last observations first; sticky are those that lead to themselves with a large probability."""
+    """Last observations first; sticky ones lead to themselves with a large probability."""
     Z = kernel.observations
     mass = np.asarray(kernel.probability).sum(axis=4).max(axis=3)
     successors = np.broadcast_to(np.asarray(kernel.successors), (Z, *kernel.successors.shape[1:]))

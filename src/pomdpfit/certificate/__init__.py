@@ -1,0 +1,5 @@
+"""Proven bounds on values, choice probabilities and the log-likelihood."""
+
+from pomdpfit.certificate._certificate import Certificate, certify_primitives
+
+__all__ = ["Certificate", "certify_primitives"]
