@@ -109,8 +109,9 @@ class Interval(AbstractConstraint):
         return jnp.log(share) - jnp.log1p(-share)
 
     def from_real(self, free: Array) -> Array:
-        """Logistic function, scaled."""
-        return self.low + (self.high - self.low) * jax.nn.sigmoid(free)
+        """Logistic function, scaled; never beyond the largest number below an open end."""
+        value = self.low + (self.high - self.low) * jax.nn.sigmoid(free)
+        return jnp.minimum(value, np.nextafter(self.high, self.low)) if self.open_above else value
 
 
 @dataclasses.dataclass(frozen=True)

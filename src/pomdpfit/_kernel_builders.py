@@ -5,9 +5,11 @@ import numpy as np
 
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
+from pomdpfit._precision import in_float64
 from pomdpfit._types import ArrayLike, Bool, Float
 
 
+@in_float64
 def dense_kernel(
     table: Float[ArrayLike, "Z S A Z S"], support: Bool[np.ndarray, "Z A Z"] | None = None
 ) -> Kernel:
@@ -26,6 +28,8 @@ def dense_kernel(
         successors = np.broadcast_to(np.arange(Z), (Z, A, Z))
         return Kernel(successors, by_successor, observations=Z)
     support = np.asarray(support, dtype=bool)
+    if support.shape != (Z, A, Z):
+        raise ModelError(f"support must have shape {(Z, A, Z)}, but it has {support.shape}.")
     successors, real = _padded(
         [[np.flatnonzero(row) for row in by_action] for by_action in support]
     )
@@ -33,6 +37,7 @@ def dense_kernel(
     return Kernel(successors, jnp.where(real[..., None, None], gathered, 0.0), observations=Z)
 
 
+@in_float64
 def factored_kernel(
     transition: Float[ArrayLike, "S A S"], observation: Float[ArrayLike, "S A Z"]
 ) -> Kernel:
@@ -41,17 +46,19 @@ def factored_kernel(
     `transition[s, a, s']` and `observation[s', a, z']`.
     """
     transition, observation = jnp.asarray(transition), jnp.asarray(observation)
-    S, A = transition.shape[:2]
-    if transition.shape != (S, A, S) or observation.shape[:2] != (S, A):
+    fits = transition.ndim == observation.ndim == 3
+    fits = fits and transition.shape[0] == transition.shape[2]
+    if not (fits and transition.shape[:2] == observation.shape[:2]):
         raise ModelError(
             "a factored kernel needs transition (S, A, S) and observation (S, A, Z), but they have "
             f"shapes {transition.shape} and {observation.shape}."
         )
-    Z = observation.shape[2]
+    A, Z = observation.shape[1:]
     probability = jnp.einsum("sat,tak->akst", transition, observation)[None]
     return Kernel(np.broadcast_to(np.arange(Z), (1, A, Z)), probability, observations=Z)
 
 
+@in_float64
 def increment_kernel(
     bins: int, transition: Float[ArrayLike, "S S"], increments: Float[ArrayLike, "S J"]
 ) -> Kernel:
@@ -61,6 +68,12 @@ def increment_kernel(
     agent sees z', not the increment, so their kernels add up before Bayes' rule.
     """
     increments, transition = jnp.asarray(increments), jnp.asarray(transition)
+    S = transition.shape[0]
+    if transition.shape != (S, S) or increments.ndim != 2 or increments.shape[0] != S:
+        raise ModelError(
+            "an increment kernel needs transition (S, S) and increments (S, J), but they have "
+            f"shapes {transition.shape} and {increments.shape}."
+        )
     J = increments.shape[1]
     reached = np.minimum(np.arange(bins)[:, None] + np.arange(J), bins - 1)
     successors, real = _padded([[np.unique(row)] for row in reached])
@@ -70,12 +83,15 @@ def increment_kernel(
     return Kernel(successors, merged[:, None], observations=bins)
 
 
+@in_float64
 def reset_kernel(observations: int, law: Float[ArrayLike, "K S"], first: int = 0) -> Kernel:
     """One action after which (z', s') is drawn from `law`, whatever came before.
 
     law[k, s'] is the probability of z' = first + k and s'.
     """
     law = jnp.asarray(law)
+    if law.ndim != 2:
+        raise ModelError(f"a reset's law must have shape (K, S), but it has {law.shape}.")
     K, S = law.shape
     if first < 0 or first + K > observations:
         raise ModelError(
@@ -86,11 +102,12 @@ def reset_kernel(observations: int, law: Float[ArrayLike, "K S"], first: int = 0
     return Kernel(successors[None, None], probability[None, None], observations=observations)
 
 
+@in_float64
 def join_actions(*kernels: Kernel) -> Kernel:
     """Kernels of single actions (or several) side by side: actions are counted in this order."""
     Z = kernels[0].observations
     K = max(k.successors.shape[2] for k in kernels)
-    rows = max(k.successors.shape[0] for k in kernels)
+    rows = max(length for k in kernels for length in (len(k.successors), len(k.probability)))
     successors, probability = [], []
     for kernel in kernels:
         if kernel.observations != Z or kernel.states != kernels[0].states:

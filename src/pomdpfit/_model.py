@@ -52,8 +52,8 @@ class Primitives(eqx.Module):
         kernel = self.kernel
         if shape != (kernel.observations, kernel.states, kernel.actions):
             raise ModelError(
-                f"reward must have shape (Z, S, A) = {(kernel.observations, kernel.states)} + "
-                f"({kernel.actions},) to go with the kernel, but it has {shape}."
+                f"reward must have shape (Z, S, A) = ({kernel.observations}, {kernel.states}, "
+                f"{kernel.actions}) to go with the kernel, but it has {shape}."
             )
         available = None if self.available is None else np.asarray(self.available)
         if available is not None and available.shape != (shape[0], shape[2]):
@@ -73,10 +73,27 @@ class Primitives(eqx.Module):
         discount = float(self.discount)
         low_enough = discount < 1.0 if self.horizon is None else discount <= 1.0
         if not (discount >= 0.0 and low_enough):
-            raise ModelError(f"discount must lie in [0, 1), but it is {discount:.6g}.")
-        if self.horizon is not None and self.horizon < 1:
-            raise ModelError(f"horizon must be at least one epoch, but it is {self.horizon}.")
+            allowed = "[0, 1)" if self.horizon is None else "[0, 1]"
+            raise ModelError(f"discount must lie in {allowed}, but it is {discount:.6g}.")
+        self._check_terminal()
         self.shock.check(shape[2])
+
+    def _check_terminal(self) -> None:
+        if self.horizon is None:
+            return
+        if self.horizon < 1:
+            raise ModelError(f"horizon must be at least one epoch, but it is {self.horizon}.")
+        terminal = np.asarray(self.terminal)
+        if terminal.shape != np.shape(self.reward)[:2]:
+            raise ModelError(
+                f"terminal must have shape (Z, S) = {np.shape(self.reward)[:2]}, but it has "
+                f"{terminal.shape}."
+            )
+        if not np.isfinite(terminal).all():
+            z, s = np.argwhere(~np.isfinite(terminal))[0]
+            raise ModelError(
+                f"terminal must be finite, but at (z={z}, s={s}) it is {terminal[z, s]}."
+            )
 
 
 class Model(eqx.Module):

@@ -1,7 +1,7 @@
 """Panels: what each agent saw (z) and did (a), ragged, with masks for what is scored."""
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -65,13 +65,18 @@ class Panel:
         a: ArrayLike | Sequence[ArrayLike],
         *,
         agents: Sequence[Hashable] | None = None,
-        entry: ArrayLike | int = 0,
+        entry: ArrayLike | int | Mapping[Hashable, int] = 0,
     ) -> "Panel":
         """One row (or list entry) an agent; an agent's a may be one shorter than its z."""
         agents = tuple(range(len(z))) if agents is None else tuple(agents)
-        sequences = [_panel_reading.integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
-        if not sequences:
+        if len(z) == 0:
             raise PanelError("the panel is empty: it has no agents.")
+        if not len(z) == len(a) == len(agents) == len(set(agents)):
+            raise PanelError(
+                f"z, a and agents must tell of the same agents, each once, but there are {len(z)}, "
+                f"{len(a)} and {len(set(agents))} of them."
+            )
+        sequences = [_panel_reading.integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
         times = [np.arange(len(z_i)) for z_i, _ in sequences]
         return cls._from_sequences(agents, sequences, times, (), entry)
 
@@ -87,13 +92,14 @@ class Panel:
         observations: Sequence[Hashable] | None = None,
         actions: Sequence[Hashable] | None = None,
         freq: str | None = None,
-        entry: int = 0,
+        entry: int | Mapping[Hashable, int] = 0,
     ) -> "Panel":
         """A pandas or polars frame with one row for each agent and period.
 
         `observations` and `actions` list the labels in order where the columns hold labels; else
         they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
-        turns dates into periods. Nothing is clamped, wrapped, filled or dropped.
+        turns dates into periods; `entry` is the decision epoch of each agent's first row, for a
+        finite horizon. Nothing is clamped, wrapped, filled or dropped.
         """
         columns = _panel_reading.Columns(
             agent, time, observation, action, observations, actions, freq
@@ -110,7 +116,7 @@ class Panel:
         sequences: Sequence[tuple[np.ndarray, np.ndarray]],
         times: Sequence[np.ndarray],
         notes: tuple[str, ...],
-        entry: ArrayLike | int,
+        entry: ArrayLike | int | Mapping[Hashable, int],
     ) -> "Panel":
         N, T = len(sequences), max(len(z) for z, _ in sequences)
         z_all, a_all = np.zeros((N, T), dtype=int), np.zeros((N, T), dtype=int)
@@ -130,7 +136,7 @@ class Panel:
             score_observation=continues,
             score_choice=acted,
             informs=continues,
-            entry=np.broadcast_to(np.asarray(entry, dtype=int), (N,)),
+            entry=_panel_reading.entry_epochs(entry, agents),
             agents=agents,
             times=when,
             notes=notes,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -56,6 +56,25 @@ def integer_pair(agent: Hashable, z: ArrayLike, a: ArrayLike) -> tuple[np.ndarra
     return pair[0], pair[1]
 
 
+def entry_epochs(
+    entry: ArrayLike | int | Mapping[Hashable, int], agents: Sequence[Hashable]
+) -> np.ndarray:
+    """The decision epoch of each agent's first row."""
+    if isinstance(entry, Mapping):
+        missing = [agent for agent in agents if agent not in entry]
+        if missing:
+            raise PanelError(f"entry has no epoch for agent {missing[0]!r}.")
+        entry = np.array([entry[agent] for agent in agents])
+    epochs = np.asarray(entry)
+    fits = epochs.shape in {(), (len(agents),)} and np.issubdtype(epochs.dtype, np.integer)
+    if not fits or epochs.min() < 0:
+        raise PanelError(
+            f"entry must be one epoch (a whole number from 0) or {len(agents)} of them, but it is "
+            f"{entry!r}."
+        )
+    return np.broadcast_to(epochs, (len(agents),))
+
+
 def read_frame(frame: Any, columns: Columns) -> Reading:
     """Check every column, sort, refuse duplicates and gaps, and split by agent."""
     table = _Table.of(frame, columns)
@@ -97,16 +116,19 @@ class _Table:
         except ValueError as error:  # narwhals refuses duplicate columns
             raise PanelError(f"the frame cannot be read: {error}") from error
         names = [columns.agent, columns.time, columns.observation, columns.action]
+        if len(set(names)) < len(names):
+            raise PanelError(f"four different columns are needed, but they are {names}.")
         for name in names:
             if name not in table.columns:
-                close = difflib.get_close_matches(name, table.columns, n=1)
+                there = list(map(str, table.columns))
+                close = difflib.get_close_matches(str(name), there, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise PanelError(
-                    f"the frame has no column {name!r}; it has {', '.join(table.columns)}.{hint}"
+                    f"the frame has no column {name!r}; it has {', '.join(there)}.{hint}"
                 )
         if len(table) == 0:
             raise PanelError("the frame is empty: it has no rows.")
-        values = {name: np.asarray(table[name].to_list(), dtype=object) for name in names}
+        values = {name: _objects(table[name].to_list()) for name in names}
         return cls(values, np.arange(len(table)), columns)
 
     def reordered(self, order: np.ndarray) -> "_Table":
@@ -141,12 +163,25 @@ class _Table:
         values = self.values[column]
         self.refuse(pd.isna(values), column, "is missing")
         if freq is not None:
-            dates = pd.PeriodIndex(pd.to_datetime(values), freq=freq)
-            return dates.astype("int64").to_numpy()
+            return self._dates(values, freq)
         bad = np.array([not _is_whole(v) for v in values])
         why = 'is not a whole number; for dates say how long a period is, for example freq="M"'
         self.refuse(bad, column, why)
         return np.array([int(v) for v in values])
+
+    def _dates(self, values: np.ndarray, freq: str) -> np.ndarray:
+        """Dates (or pandas periods) as numbers of periods of this length."""
+        column = self.columns.time
+        number = np.array([isinstance(v, int | float | np.number) for v in values])
+        self.refuse(number, column, f"is a number, not a date; leave freq={freq!r} out")
+        if not all(isinstance(v, pd.Period) for v in values):
+            dates = pd.to_datetime(pd.Series(values, dtype=object), errors="coerce")
+            self.refuse(dates.isna().to_numpy(), column, "is not a date")
+            values = dates.to_numpy()
+        try:
+            return pd.PeriodIndex(values, freq=freq).astype("int64").to_numpy()
+        except (ValueError, TypeError) as error:
+            raise PanelError(f"freq={freq!r} is not a length of period: {error}") from error
 
     def codes(
         self,
@@ -164,16 +199,15 @@ class _Table:
         number = _numbering(labels, argument)
         if number is not None:
             why = f"is not one of {argument}={list(labels or ())}"
-            bad = [not m and v not in number for v, m in zip(values, missing, strict=True)]
+            bad = [not m and _key(v) not in number for v, m in zip(values, missing, strict=True)]
         elif {isinstance(v, bool | np.bool_) for v in values[~missing]} == {True}:
-            number, bad, why = {False: 0, True: 1}, [False] * len(values), ""
+            number, bad, why = {_key(False): 0, _key(True): 1}, [False] * len(values), ""
         else:
             why = f"is not a whole number; for labels say {argument}=[...]"
             bad = [not m and not _is_whole(v) for v, m in zip(values, missing, strict=True)]
         self.refuse(np.array(bad), column, why)
         codes = np.full(len(values), -1)
-        read = int if number is None else number.__getitem__
-        codes[~missing] = [read(v) for v in values[~missing]]
+        codes[~missing] = [int(v) if number is None else number[_key(v)] for v in values[~missing]]
         self.refuse(~missing & (codes < 0), column, "is negative; codes count from 0")
         return codes
 
@@ -181,15 +215,30 @@ class _Table:
 def _numbering(labels: Sequence[Hashable] | None, argument: str) -> dict[Hashable, int] | None:
     if labels is None:
         return None
-    number = {label: code for code, label in enumerate(labels)}
+    number = {_key(label): code for code, label in enumerate(labels)}
     if len(number) != len(labels):
         raise PanelError(f"{argument} lists a label twice: {list(labels)}.")
     return number
 
 
+def _key(label: Any) -> Hashable:
+    """Labels are told apart by value and by whether they are booleans: True is not 1."""
+    return isinstance(label, bool | np.bool_), label
+
+
+def _objects(values: list) -> np.ndarray:
+    """A list as a one-dimensional array, also where its entries are tuples."""
+    column = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        column[row] = value
+    return column
+
+
 def _is_whole(value: Any) -> bool:
+    """A whole number that fits 64 bits."""
     if isinstance(value, bool | np.bool_):
         return False
     if isinstance(value, int | np.integer):
-        return True
-    return isinstance(value, float | np.floating) and float(value).is_integer()
+        return abs(int(value)) < 2**63
+    is_float = isinstance(value, float | np.floating)
+    return is_float and float(value).is_integer() and abs(float(value)) < 2**63

@@ -17,6 +17,7 @@ import pandas as pd
 
 from pomdpfit._constraints import AbstractConstraint, Real
 from pomdpfit._errors import ModelError
+from pomdpfit._precision import in_float64, require_float64
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
 
@@ -63,6 +64,7 @@ class ParameterSpace:
 
     parameters: Mapping[str, Parameter]
 
+    @in_float64
     def example(self) -> dict[str, Array]:
         """The example values as a tree."""
         return {name: jnp.asarray(p.value) for name, p in self.parameters.items()}
@@ -123,6 +125,7 @@ class ParameterSpace:
                     f"{', '.join(self.parameters)}.{hint}"
                 )
 
+    @in_float64
     def check(self, theta: Theta) -> dict[str, Array]:
         """theta in float64 and in this space's order, or an error that names the entry."""
         if not isinstance(theta, Mapping):
@@ -132,7 +135,12 @@ class ParameterSpace:
         for name, parameter in self.parameters.items():
             if name not in theta:
                 raise ModelError(f"theta lacks the parameter {name!r}.")
-            value = np.asarray(theta[name], dtype=np.float64)
+            try:
+                value = np.asarray(theta[name], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ModelError(
+                    f"{name} must be a number or an array, not {theta[name]!r}."
+                ) from error
             if value.shape != parameter.shape:
                 raise ModelError(
                     f"{name} must have shape {parameter.shape}, but it has {value.shape}."
@@ -146,6 +154,7 @@ class ParameterSpace:
     def _free(self) -> list[tuple[str, Parameter]]:
         return [(name, p) for name, p in self.parameters.items() if not p.fixed]
 
+    @in_float64
     def to_vector(self, theta: Theta) -> Float[Array, "p"]:
         """The free natural coordinates as one vector, in the order of `free_names`."""
         parts = [p.constraint.drop_derived(jnp.asarray(theta[name])) for name, p in self._free()]
@@ -155,6 +164,7 @@ class ParameterSpace:
         """The tree with its free natural coordinates set; the rest is `base`, bit for bit."""
         return self._insert(vector, base, unconstrained=False)
 
+    @in_float64
     def to_unconstrained(self, theta: Theta) -> Float[Array, "p"]:
         """The free coordinates mapped to the whole real line."""
         parts = [p.constraint.to_real(jnp.asarray(theta[name])) for name, p in self._free()]
@@ -164,6 +174,7 @@ class ParameterSpace:
         """Inverse of `to_unconstrained`; fixed parameters are those of `base`, bit for bit."""
         return self._insert(vector, base, unconstrained=True)
 
+    @in_float64
     def gradient_vector(self, gradient: Theta) -> Float[Array, "*b p"]:
         """A tree of derivatives in all entries (any leading axes) as free natural coordinates."""
         parts = []
@@ -189,6 +200,7 @@ class ParameterSpace:
         return moves
 
     def _insert(self, vector: ArrayLike, base: Theta, *, unconstrained: bool) -> dict[str, Array]:
+        require_float64()
         theta = {name: jnp.asarray(base[name]) for name in self.parameters}
         start = 0
         for name, p in self._free():

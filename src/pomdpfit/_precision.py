@@ -23,7 +23,14 @@ def require_float64() -> None:
     if jax.config.read("jax_enable_x64"):
         _switched_on = True
         return
-    asked_off = os.environ.get("JAX_ENABLE_X64", "").lower() in {"0", "false", "off", "no"}
+    asked_off = os.environ.get("JAX_ENABLE_X64", "").lower() in {
+        "0",
+        "f",
+        "n",
+        "false",
+        "off",
+        "no",
+    }
     if asked_off or _switched_on:
         where = "the environment variable JAX_ENABLE_X64" if asked_off else "jax.config"
         raise PrecisionError(

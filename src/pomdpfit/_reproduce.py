@@ -124,11 +124,11 @@ def _draw_bounds(ax: plt.Axes, solution: Solution, certificate: Certificate) -> 
     low, high = certificate.difference_bounds(z, x)
     q = np.asarray(solution.q(z, x))
     estimate = q[:, 0] - q[:, 1]
-    ax.fill_between(z, low[:, 0] - estimate, high[:, 0] - estimate, alpha=0.3, label="proven")
+    scaled = [1e4 * (bound[:, 0] - estimate) for bound in (low, high)]
+    ax.fill_between(z, *scaled, alpha=0.3, label="proven interval")
     ax.axhline(0.0, color="black", label="point estimate")
-    ax.set_xlabel("observation z, belief x(bad) = 0.5")
-    ax.set_ylabel("Q(keep) - Q(replace), deviation")
-    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    ax.set_xlabel("observation z, at belief x(bad) = 0.5")
+    ax.set_ylabel("Q(keep) - Q(replace), deviation x 10,000")
     ax.legend(fontsize=8)
     ax.set_title("the certificate: where the truth must lie")
 

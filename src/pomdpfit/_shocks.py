@@ -7,6 +7,7 @@ levels of the value do (each convention shifts them by a constant / (1 - beta)).
 """
 
 import abc
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -14,7 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._errors import ModelError
+from pomdpfit._precision import require_float64
 from pomdpfit._types import Array, ArrayLike, Bool, Float
+
+
+def _as_array(values: ArrayLike | Sequence[float]) -> ArrayLike:
+    """Numbers as float64 before JAX has been told of it; arrays that JAX traces as they are."""
+    return values if isinstance(values, jax.Array) else np.asarray(values, dtype=np.float64)
 
 
 class AbstractShock(eqx.Module):
@@ -44,6 +51,7 @@ class AbstractShock(eqx.Module):
 
 def _utility(q: ArrayLike, scale: ArrayLike | float, available: ArrayLike | None) -> Array:
     """q / scale, minus infinity where unavailable: masked last, so that d/d scale stays finite."""
+    require_float64()
     utility = jnp.asarray(q) / scale
     return utility if available is None else jnp.where(available, utility, -jnp.inf)
 
@@ -74,17 +82,19 @@ class NestedLogit(AbstractShock):
     """
 
     nests: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    dissimilarity: Float[ArrayLike, "G"] = eqx.field(converter=jnp.asarray)
+    dissimilarity: Float[ArrayLike, "G"] = eqx.field(converter=_as_array)
     scale: float | Array = 1.0
 
-    def _levels(self, q: ArrayLike, available: ArrayLike | None) -> tuple[Array, np.ndarray, Array]:
-        """(log within-nest sums times d, nest of each action, q / (scale d) of each action)."""
-        nest_of = _nest_of_action(self.nests)
-        own = _utility(q, self.scale * self.dissimilarity[nest_of], available)
-        inclusive = jnp.stack(
-            [_logsumexp(own[..., jnp.array(nest)]) for nest in self.nests], axis=-1
-        )
-        return jnp.asarray(self.dissimilarity) * inclusive, nest_of, own
+    def _levels(
+        self, q: ArrayLike, available: ArrayLike | None
+    ) -> tuple[Array, Array, Array, np.ndarray]:
+        """Log weights of the nests, their inclusive values, utilities of actions, their nests."""
+        nest_of, dissimilarity = _nest_of_action(self.nests), jnp.asarray(self.dissimilarity)
+        own = _utility(q, self.scale * dissimilarity[nest_of], available)
+        inclusive = jnp.stack([_logsumexp(own[..., list(nest)]) for nest in self.nests], axis=-1)
+        shut = jnp.isneginf(inclusive)
+        weight = jnp.where(shut, -jnp.inf, dissimilarity * jnp.where(shut, 0.0, inclusive))
+        return weight, inclusive, own, nest_of
 
     def emax(self, q, available=None):  # type: ignore[no-untyped-def]
         """The expected maximum; nests without an available action drop out."""
@@ -92,19 +102,20 @@ class NestedLogit(AbstractShock):
 
     def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """log P(nest of a) + log P(a within its nest)."""
-        weight, nest_of, own = self._levels(q, available)
-        log_nest = (weight - _logsumexp(weight)[..., None])[..., nest_of]
-        inclusive = (weight / self.dissimilarity)[..., nest_of]
+        weight, inclusive, own, nest_of = self._levels(q, available)
         shut = jnp.isneginf(own)
-        return jnp.where(shut, -jnp.inf, log_nest + own - jnp.where(shut, 0.0, inclusive))
+        log_nest = weight[..., nest_of] - _logsumexp(weight)[..., None]
+        within = jnp.where(shut, 0.0, own) - jnp.where(shut, 0.0, inclusive[..., nest_of])
+        return jnp.where(shut, -jnp.inf, jnp.where(shut, 0.0, log_nest) + within)
 
     def check(self, actions: int) -> None:
         """Nests must partition the actions; dissimilarities lie in (0, 1]."""
         _require_positive_scale(self.scale)
-        if sorted(a for nest in self.nests for a in nest) != list(range(actions)):
+        members = sorted(a for nest in self.nests for a in nest)
+        if members != list(range(actions)) or not all(self.nests):
             raise ModelError(
-                f"nests must hold each of the actions 0..{actions - 1} exactly once, but they are "
-                f"{self.nests}."
+                f"nests must hold each of the actions 0..{actions - 1} exactly once, and none may "
+                f"be empty, but they are {self.nests}."
             )
         dissimilarity = np.asarray(self.dissimilarity)
         if dissimilarity.shape != (len(self.nests),) or not np.all(
@@ -131,5 +142,5 @@ def _logsumexp(x: Array) -> Array:
 
 
 def _require_positive_scale(scale: float | Array) -> None:
-    if not np.all(np.asarray(scale) > 0):
-        raise ModelError(f"the scale of the shocks must be positive, but it is {scale}.")
+    if not np.all((np.asarray(scale) > 0) & np.isfinite(scale)):
+        raise ModelError(f"the scale of the shocks must be positive and finite, not {scale}.")

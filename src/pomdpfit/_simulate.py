@@ -59,8 +59,9 @@ def simulate(
     alone. The last row of each agent holds z without an action. `hidden=True` returns a
     `Simulation` with the hidden path and the beliefs beside the panel.
     """
-    if agents < 1 or periods < 1:
-        raise ModelError(f"there must be agents and periods, not {agents} and {periods}.")
+    for name, value, least in (("agents", agents, 1), ("periods", periods, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ModelError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     own = model.space()
     primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
     prior = prior_or_default(prior, primitives.states)
@@ -70,13 +71,7 @@ def simulate(
         raise ModelError(f"periods must not exceed the horizon of {primitives.horizon} epochs.")
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
     x0 = jnp.broadcast_to(x0, (agents, primitives.states))
-    z0 = np.broadcast_to(np.asarray(z0), (agents,))
-    if (
-        not np.issubdtype(z0.dtype, np.integer)
-        or z0.min() < 0
-        or z0.max() >= primitives.observations
-    ):
-        raise ModelError(f"z0 must be integers in 0..{primitives.observations - 1}.")
+    z0 = _first_observations(z0, agents, primitives.observations)
     solution = solve_primitives(primitives, grid)
     z, a, s, x = _paths(solution.values, x0, jnp.asarray(z0), jax.random.key(seed), periods)
     panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
@@ -84,6 +79,19 @@ def simulate(
     if not hidden:
         return panel
     return Simulation(panel, np.asarray(s), np.asarray(x), seed)
+
+
+def _first_observations(z0: ArrayLike | int, agents: int, observations: int) -> np.ndarray:
+    z0 = np.asarray(z0)
+    if z0.shape not in {(), (agents,)} or not np.issubdtype(z0.dtype, np.integer):
+        raise ModelError(
+            f"z0 must be one integer or {agents} of them, but it has type {z0.dtype} and shape "
+            f"{z0.shape}."
+        )
+    if z0.min() < 0 or z0.max() >= observations:
+        bad = z0.min() if z0.min() < 0 else z0.max()
+        raise ModelError(f"z0 must lie in 0..{observations - 1}, but it is {bad}.")
+    return np.broadcast_to(z0, (agents,))
 
 
 @eqx.filter_jit

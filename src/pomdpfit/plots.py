@@ -59,7 +59,7 @@ def beliefs(
     ax.set_ylim(0, 1)
     ax.set_xlabel("period")
     ax.set_ylabel("belief")
-    ax.legend(loc="upper left", fontsize=8)
+    ax.legend(loc="lower right", fontsize=8)
     return ax
 
 

@@ -60,7 +60,16 @@ def lower_bound(
         return better, alpha - rho / (1.0 - primitives.discount)
 
     _, bounds = jax.lax.scan(improve, (q, follow), None, length=_IMPROVEMENTS)
-    return bounds[-1]
+    return _best_at_nodes(bounds[-1], nodes)
+
+
+def _best_at_nodes(alpha: Float[Array, "Z n S"], nodes: Float[Array, "n S"]) -> Array:
+    """At each node the vector that is best there, whichever node it was made for."""
+
+    def one(vectors: Float[Array, "n S"]) -> Array:
+        return vectors[jnp.argmax(nodes @ vectors.T, axis=-1)]
+
+    return jax.lax.map(one, alpha)
 
 
 def _controller(primitives: Primitives, q: Float[Array, "Z n A"], follow: Array) -> _Controller:
@@ -118,7 +127,7 @@ def finite_levels(
         q = jnp.einsum("zans,ns->zna", q_by_state, nodes)
         controller = _controller(primitives, q, jnp.zeros(0, dtype=int))
         below = jnp.einsum("zan,zans->zns", controller.choice, q_by_state)
-        below = below + controller.bonus[..., None]
+        below = _best_at_nodes(below + controller.bonus[..., None], nodes)
         return (operator(upper[..., None])[..., 0], below), later
 
     last = grid.linear(primitives.terminal)[..., 0]

@@ -1,0 +1,1 @@
+"""Side-by-side ratios, one command: python -m benchmarks."""

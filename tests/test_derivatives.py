@@ -1,0 +1,200 @@
+"""Derivatives of the log-likelihood and of the fixed point, against differences and unrolling."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pomdpfit as pf
+from helpers import random_paths
+from pomdpfit._bellman import bellman_operator
+from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._solve import plan_for
+
+# Central differences err by step^2 times a third derivative and by rounding / step. Third
+# derivatives of log p are 2 / p^3 for each of the rare increments with p = 0.001 .. 0.04, so the
+# step must be small; log-likelihoods of some hundreds, known to 1e-14 of themselves, allow 1e-6.
+STEP = 1e-6
+# Solve to rounding: the tolerance is for the derivative, not for the residual of the solver.
+EXACT = pf.Newton(tolerance=1e-13)
+
+
+def differences(likelihood, theta, step=STEP) -> np.ndarray:
+    """Central differences in each free natural coordinate; one-sided ones at a boundary."""
+    space = likelihood.space
+    middle = np.asarray(space.to_vector(theta))
+
+    def total(k, shift):
+        move = shift * np.eye(len(middle))[k]
+        return likelihood(space.from_vector(middle + move, theta)).total
+
+    def inside(k, shift):
+        try:
+            space.check(space.from_vector(middle + shift * np.eye(len(middle))[k], theta))
+        except pf.ModelError:
+            return False
+        return True
+
+    slopes = []
+    for k in range(len(middle)):
+        if inside(k, step) and inside(k, -step):
+            slopes.append((total(k, step) - total(k, -step)) / (2 * step))
+        else:  # second order, from the side that is allowed
+            h = step if inside(k, step) else -step
+            slopes.append((4 * total(k, h) - total(k, 2 * h) - 3 * total(k, 0.0)) / (2 * h))
+    return np.array(slopes)
+
+
+def assert_gradient_equals_differences(likelihood, theta, step=STEP):
+    terms, gradient = likelihood.gradient(theta)
+    assert terms.total == likelihood(theta).total
+    assert list(gradient.index) == likelihood.space.free_names
+    assert np.isfinite(gradient).all()
+    expected = differences(likelihood, theta, step)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(gradient, expected, atol=1e-7 * size, rtol=0)
+
+
+# ---- the engine: 20 bins, 41 nodes, which is large enough for the iterative linear solver ----
+
+BLIND = {"RC": 2.0, "cost": [20.0, 150.0], "x0": [0.6, 0.4]}
+# One exact zero at a time: an engine that stays good, a sure prior, an increment that never comes.
+ZEROS = {
+    "stay": {"stay": [1.0, 0.9]},
+    "prior": {"x0": [1.0, 0.0]},
+    "increment": {"increment": [[0.0, 0.4, 0.3, 0.3], [0.3, 0.2, 0.1, 0.4]]},
+    "many": {
+        "stay": [1.0, 1.0],
+        "increment": [[0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]],
+        "x0": [1.0, 0.0],
+    },
+}
+
+
+def arrays(values) -> dict:
+    return {name: np.array(value) for name, value in values.items()}
+
+
+@functools.cache
+def engine(zero=None):
+    """One compiled likelihood for all: model, shapes and prior are the same."""
+    model = pf.models.EngineReplacement(bins=20, discount=0.95)
+    theta = model.example() | arrays(BLIND | ZEROS.get(zero, {}))
+    P = model.kernel(theta).to_dense()
+    panel = random_paths(P, theta["x0"], (12, 9, 12, 5), np.random.default_rng(3))
+    space = model.space().free("discount")
+    prior, grid = pf.CommonPrior(), pf.Smooth(41)
+    return pf.Likelihood(model, panel, prior=prior, grid=grid, space=space, solver=EXACT), theta
+
+
+@pytest.mark.parametrize("discount", [0.95, 0.9999])
+def test_engine_score_equals_differences_with_free_prior_and_discount(discount):
+    likelihood, theta = engine()
+    assert {"x0[0]", "discount", "RC"} <= set(likelihood.space.free_names)
+    assert_gradient_equals_differences(likelihood, theta | {"discount": discount})
+
+
+@pytest.mark.parametrize("discount", [0.95, 0.9999])
+def test_scores_of_agents_sum_to_the_score(discount):
+    likelihood, theta = engine()
+    theta = theta | {"discount": discount}
+    gradient, scores = likelihood.gradient(theta)[1], likelihood.scores(theta)[1]
+    assert list(scores.columns) == list(gradient.index)
+    assert scores.shape[0] == 4
+    # The discount moves the level of V by V / (1 - beta), 5e6 at 0.9999, which forward and reverse
+    # mode solve for to 1e-13 of itself: 5e-7 in scores of size 30.
+    size = np.abs(gradient).max()
+    np.testing.assert_allclose(scores.sum(axis=0), gradient, atol=1e-7 * size, rtol=0)
+
+
+@pytest.mark.parametrize("zero", ["stay", "prior", "increment"])
+def test_score_is_right_where_a_probability_is_exactly_zero(zero):
+    """Against one-sided differences in the coordinate that cannot move the other way."""
+    assert_gradient_equals_differences(*engine(zero))
+
+
+def test_score_is_finite_where_many_probabilities_are_exactly_zero():
+    likelihood, theta = engine("many")
+    assert np.isfinite(likelihood.gradient(theta)[1]).all()
+    assert np.isfinite(likelihood.scores(theta)[1]).all(axis=None)
+
+
+# ---- other models --------------------------------------------------------------------------
+
+
+def small(model, theta, prior, grid, lengths=(12, 9, 12, 5)):
+    x0 = np.array(theta["x0"] if isinstance(prior, pf.CommonPrior) else prior.belief)
+    P = model.kernel(theta).to_dense()
+    panel = random_paths(P, x0, lengths, np.random.default_rng(4))
+    return pf.Likelihood(model, panel, prior=prior, grid=grid, solver=EXACT)
+
+
+def test_tiger_score_equals_differences():
+    """The accuracy is one for which no successor of a node is a node.
+
+    There the slopes of the smooth scheme, and with them the value, have a kink in theta.
+    """
+    model = pf.models.Tiger(discount=0.9, scale=4.0)
+    theta = model.example() | {"accuracy": 0.8371}
+    likelihood = small(model, theta, pf.KnownPrior([0.5, 0.5]), pf.Smooth(41))
+    assert_gradient_equals_differences(likelihood, theta)
+
+
+def test_equipment_score_equals_differences():
+    """A piecewise linear value has a kink in theta wherever a next belief enters another cell.
+
+    Eight nodes an edge make 36 x 9 next beliefs; that one of them crosses a face within 1e-6 of a
+    generic theta is unlikely (about 324 x 3 x 7 x 2e-6 = 1%), and it does not happen here.
+    """
+    model = pf.models.EquipmentInspection(discount=0.9)
+    theta = model.example() | {"x0": np.array([0.5, 0.3, 0.2])}
+    assert_gradient_equals_differences(small(model, theta, pf.CommonPrior(), pf.Linear(8)), theta)
+
+
+class Lease(pf.models.EngineReplacement):
+    """An engine that goes back after six periods, for a fee that grows with its wear."""
+
+    def horizon(self):
+        return 6
+
+    def terminal(self, theta):
+        return -0.1 * jnp.arange(self.bins)[:, None] * theta["cost"] - theta["RC"]
+
+
+def test_finite_horizon_score_equals_differences():
+    model = Lease(bins=10, discount=0.95)
+    theta = model.example() | arrays(BLIND)
+    likelihood = small(model, theta, pf.CommonPrior(), pf.Smooth(21), lengths=(6, 4, 6))
+    assert_gradient_equals_differences(likelihood, theta)
+
+
+# ---- the implicit function theorem ---------------------------------------------------------
+
+
+def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
+    """0.9^300 = 2e-14: what value iteration has not yet seen after 300 sweeps."""
+    model, grid = pf.models.EngineReplacement(bins=8, discount=0.9), pf.Smooth(15)
+    theta = model.example() | {"RC": jnp.asarray(2.0), "cost": jnp.array([20.0, 150.0])}
+    first = model.primitives(theta)
+    start, plan = cold_start(first, grid), plan_for(first)
+    weights = np.random.default_rng(5).normal(size=start.shape)
+
+    def implicit(theta):
+        solved = solve_infinite(model.primitives(theta), grid, EXACT, plan, start)
+        return (weights * solved.coefficients).sum()
+
+    def unrolled(theta):
+        operator = bellman_operator(model.primitives(theta), grid)
+        sweep = lambda value, _: (operator(value), None)
+        return (weights * jax.lax.scan(sweep, start, None, length=300)[0]).sum()
+
+    value, ours = eqx.filter_jit(jax.value_and_grad(implicit))(theta)
+    plain, expected = eqx.filter_jit(jax.value_and_grad(unrolled))(theta)
+    assert value == pytest.approx(float(plain), rel=1e-11)
+    size = max(np.abs(leaf).max() for leaf in expected.values())
+    for name in theta:
+        np.testing.assert_allclose(ours[name], expected[name], atol=1e-8 * size, rtol=0)
+        assert np.abs(expected[name]).max() > 0, name

@@ -1,0 +1,22 @@
+"""The code on the front page runs, and a model of one's own is as short as it says."""
+
+import re
+from pathlib import Path
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_readme_runs_from_top_to_bottom(capsys):
+    page: dict = {}
+    for block in BLOCKS:
+        exec(compile(block, "README.md", "exec"), page)  # noqa: S102
+    printed = capsys.readouterr().out
+    assert "agent '4404', time 2" in printed
+    assert "Certificate" in printed
+    assert "catch[rich, some]" in printed
+
+
+def test_own_model_takes_fewer_than_forty_lines():
+    (example,) = [block for block in BLOCKS if "class Fishing" in block]
+    assert len([line for line in example.splitlines() if line.strip()]) < 40
