@@ -64,6 +64,8 @@ def main() -> None:
     ):
         ax.set_title(title)
         ax.set_xlabel("belief nodes")
+        ax.set_xticks(NODES, labels=map(str, NODES))
+        ax.minorticks_off()
         ax.grid(alpha=0.3, which="both")
         ax.legend()
     path = Path(__file__).parents[1] / "docs" / "images" / "refinement.png"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 
-def simulate(  # noqa: PLR0917
+def simulate(
     P: np.ndarray,
     policy: Callable[[int, np.ndarray], np.ndarray],
     x0: np.ndarray,

@@ -33,7 +33,7 @@ def _emax_and_choice(Q: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarra
     return (top + scale * np.log(total))[:, 0], weights / total
 
 
-def solve_mdp(  # noqa: PLR0917
+def solve_mdp(
     P: np.ndarray,
     r: np.ndarray,
     beta: float,
@@ -71,7 +71,7 @@ def solve_mdp(  # noqa: PLR0917
     raise RuntimeError("Newton did not converge")
 
 
-def mdp_log_likelihood(  # noqa: PLR0917
+def mdp_log_likelihood(
     P: np.ndarray,
     r: np.ndarray,
     beta: float,

@@ -18,7 +18,7 @@ def gumbel_emax(scale: float) -> Emax:
     return emax
 
 
-def soft_q(  # noqa: PLR0917
+def soft_q(
     P: np.ndarray,
     r: np.ndarray,
     beta: float,
