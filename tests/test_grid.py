@@ -24,7 +24,9 @@ each = pytest.mark.parametrize("states", STATES)
 locate = jax.jit(_grid.locate, static_argnums=1)
 basis = jax.jit(lambda scheme, x: scheme.basis(x), static_argnums=0)
 linear = jax.jit(lambda scheme, r: scheme.linear(r), static_argnums=0)
-perspective = jax.jit(lambda scheme, P: scheme.perspective(P), static_argnums=0)
+perspective = jax.jit(  # of a single successor
+    lambda scheme, P: [part[0] for part in scheme.perspective(P[None])], static_argnums=0
+)
 
 
 @st.composite

@@ -17,11 +17,11 @@ from pomdpfit._errors import (
 from pomdpfit._evaluate import (
     Likelihood,
     LogLikelihood,
-    impossible_transitions,
     log_likelihood,
     score,
     score_obs,
 )
+from pomdpfit._impossible import impossible_transitions
 from pomdpfit._kernel import Kernel
 from pomdpfit._kernel_builders import (
     dense_kernel,

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit._kernel import Kernel
-from pomdpfit._panel import PanelArrays
+from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._types import Array, Float, Int
 
 _LARGEST_EXPONENT = 700.0  # exp of more overflows

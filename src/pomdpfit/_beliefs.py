@@ -8,7 +8,7 @@ import pandas as pd
 
 from pomdpfit._belief import Filtered, run_filter, run_smoother
 from pomdpfit._errors import ImpossibleObservationError
-from pomdpfit._evaluate import explain_impossible
+from pomdpfit._impossible import explain_impossible
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64

@@ -2,23 +2,22 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pandas as pd
 
 from pomdpfit import _likelihood
 from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError, SolveError
 from pomdpfit._fixed_point import cold_start
-from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._impossible import explain_impossible
+from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, prior_or_default
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import checked_grid, plan_for
+from pomdpfit._solve import checked_grid, outcome, plan_for
 from pomdpfit._types import Array, Float, Theta
-from pomdpfit.solvers import AbstractSolver, Newton
-from pomdpfit.solvers._base import enough
+from pomdpfit.solvers import AbstractSolver, Newton, SolverState
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,8 +92,11 @@ class Likelihood:
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
         theta = self._checked(theta)
-        terms = _likelihood.evaluate(self._problem, theta, *self._inputs(start))
-        return self._result(theta, terms)
+        state = self._solved(theta, start)
+        terms = _likelihood.evaluate(
+            self._problem, theta, state.coefficients, self._arrays, self._data
+        )
+        return self._result(theta, state, terms)
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None
@@ -103,31 +105,41 @@ class Likelihood:
         theta = self._checked(theta)
         free = {n: theta[n] for n, p in self.space.parameters.items() if not p.fixed}
         fixed = {n: theta[n] for n, p in self.space.parameters.items() if p.fixed}
-        terms, gradient = _likelihood.evaluate_with_gradient(
-            self._problem, free, fixed, *self._inputs(start)
+        state = self._solved(theta, start)
+        terms, gradient = _likelihood.gradient(
+            self._problem, free, fixed, state.coefficients, self._arrays, self._data
         )
         vector = np.asarray(self.space.gradient_vector(gradient))
-        return self._result(theta, terms), pd.Series(vector, self.space.free_names, name="score")
+        series = pd.Series(vector, self.space.free_names, name="score")
+        return self._result(theta, state, terms), series
 
     def scores(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.DataFrame]:
         """The terms and each agent's score (rows) in the free natural parameters (columns)."""
         theta = self._checked(theta)
-        terms, scores = _likelihood.evaluate_with_scores(
-            self._problem, self.space.directions(), theta, *self._inputs(start)
+        state, directions = self._solved(theta, start), self.space.directions()
+        terms, scores = _likelihood.scores(
+            self._problem, directions, theta, state.coefficients, self._arrays, self._data
         )
         frame = pd.DataFrame(
             np.asarray(scores),
             index=pd.Index(self.panel.agents, name="agent"),
             columns=self.space.free_names,
         )
-        return self._result(theta, terms), frame
+        return self._result(theta, state, terms), frame
 
-    def _inputs(self, start: Array | None) -> tuple:
-        if start is not None and start.shape != self._cold.shape:
+    def _solved(self, theta: Theta, start: Array | None) -> SolverState:
+        """The value at theta, or an error that says how far the solver came."""
+        finite = self.model.horizon() is not None
+        if start is None or finite:
+            start = self._cold
+        if start.shape != self._cold.shape:
             raise ModelError(f"start must have shape {self._cold.shape}, not {start.shape}.")
-        return self._arrays, self._data, self._cold if start is None else start
+        state = _likelihood.solve(self._problem, theta, start)
+        if not finite:
+            outcome(state, self._problem.solver, throw=True)
+        return state
 
     def _checked(self, theta: Theta) -> dict[str, Array]:
         theta = self.space.check(theta)
@@ -137,24 +149,25 @@ class Likelihood:
         )
         return theta
 
-    def _result(self, theta: Theta, terms: _likelihood.Terms) -> LogLikelihood:
-        solver = self._problem.solver
-        if not bool(enough(terms.residual, terms.coefficients, solver.tolerance)):
-            raise SolveError(
-                f"the soft Bellman equation was not solved at this theta: residual "
-                f"{float(terms.residual):.3g} after {int(terms.steps)} steps."
-            )
+    def _result(self, theta: Theta, state: SolverState, terms: _likelihood.Terms) -> LogLikelihood:
         observation = np.asarray(terms.observation)
         if np.isneginf(observation).any():
             raise ImpossibleObservationError(self._explain(theta, terms))
+        choice = np.asarray(terms.choice)
+        if not (np.isfinite(observation).all() and np.isfinite(choice).all()):
+            i, t = np.argwhere(~(np.isfinite(observation) & np.isfinite(choice)))[0]
+            raise SolveError(
+                f"agent {self.panel.agents[i]!r}, time {self.panel.times[i, t]}: the likelihood is "
+                "not a number. Check theta for extreme values."
+            )
         return LogLikelihood(
             observation,
-            np.asarray(terms.choice),
+            choice,
             np.asarray(terms.belief),
             self.panel,
-            float(terms.residual),
-            int(terms.steps),
-            terms.coefficients,
+            float(state.residual),
+            int(state.steps),
+            state.coefficients,
         )
 
     def _explain(self, theta: Theta, terms: _likelihood.Terms) -> str:
@@ -162,26 +175,6 @@ class Likelihood:
         return explain_impossible(
             primitives, self.panel, np.asarray(terms.observation), np.asarray(terms.belief)
         )
-
-
-def explain_impossible(
-    primitives: Primitives, panel: Panel, log_sigma: np.ndarray, belief: np.ndarray
-) -> str:
-    """Agent, period, and the probabilities that made the first impossible observation so."""
-    bad = np.isneginf(log_sigma)
-    i, t = np.argwhere(bad)[0]
-    z, a, z_next = (jax.numpy.asarray(v) for v in (panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]))
-    matrix = np.asarray(primitives.kernel.transition(z, a, z_next))
-    by_state = ", ".join(f"{p:.4g}" for p in matrix.sum(axis=1))
-    x = ", ".join(f"{p:.4g}" for p in belief[i, t])
-    agents = int(bad.any(axis=1).sum())
-    return (
-        f"agent {panel.agents[i]!r}, time {panel.times[i, t]}: the model gives probability zero to "
-        f"z'={z_next} after z={z}, a={a}. P(z'|z, s, a) by hidden state is ({by_state}) and the "
-        f"belief there is ({x}). Agents with such a transition: {agents}. Mend the data or the "
-        "model, or leave such transitions out with "
-        "panel.exclude_transitions(pf.impossible_transitions(model, theta, panel))."
-    )
 
 
 def log_likelihood(
@@ -204,10 +197,12 @@ def score(
     *,
     prior: AbstractPrior | None = None,
     grid: AbstractScheme | None = None,
+    solver: AbstractSolver | None = None,
     space: ParameterSpace | None = None,
 ) -> pd.Series:
     """The gradient of the log-likelihood in the free natural parameters."""
-    return Likelihood(model, panel, prior=prior, grid=grid, space=space).gradient(theta)[1]
+    likelihood = Likelihood(model, panel, prior=prior, grid=grid, solver=solver, space=space)
+    return likelihood.gradient(theta)[1]
 
 
 def score_obs(
@@ -217,28 +212,9 @@ def score_obs(
     *,
     prior: AbstractPrior | None = None,
     grid: AbstractScheme | None = None,
+    solver: AbstractSolver | None = None,
     space: ParameterSpace | None = None,
 ) -> pd.DataFrame:
     """Each agent's contribution to the score: one row an agent, one column a free parameter."""
-    return Likelihood(model, panel, prior=prior, grid=grid, space=space).scores(theta)[1]
-
-
-@in_float64
-def impossible_transitions(model: Model, theta: Theta, panel: Panel) -> pd.DataFrame:
-    """The transitions to which the model gives probability zero whatever the hidden state."""
-    primitives = checked_primitives(model, theta)
-    panel.check(primitives)
-    i, t = np.nonzero(panel.continues & panel.acted)
-    z, a, z_next = panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]
-    matrix = primitives.kernel.transition(*(jax.numpy.asarray(v) for v in (z, a, z_next)))
-    bad = np.asarray(matrix).sum(axis=(1, 2)) == 0
-    i, t = i[bad], t[bad]
-    return pd.DataFrame(
-        {
-            "agent": [panel.agents[k] for k in i],
-            "time": panel.times[i, t].tolist(),
-            "z": z[bad],
-            "a": a[bad],
-            "z_next": z_next[bad],
-        }
-    )
+    likelihood = Likelihood(model, panel, prior=prior, grid=grid, solver=solver, space=space)
+    return likelihood.scores(theta)[1]

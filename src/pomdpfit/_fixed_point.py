@@ -33,13 +33,9 @@ def solve_infinite(
     plan: Plan,
     start: Float[Array, "Z n c"],
 ) -> SolverState:
-    """The fixed point from `start`, with the derivative of the implicit function theorem."""
-    frozen = jax.tree.map(_stop, primitives)
-    state = solver.run(bellman_operator(frozen, scheme), _stop(start), plan)
-    state = jax.tree.map(_stop, state)
-    return state._replace(
-        coefficients=_attach(primitives, state.coefficients, scheme=scheme, plan=plan)
-    )
+    """The fixed point from `start`, without derivatives."""
+    frozen = jax.tree.map(jax.lax.stop_gradient, primitives)
+    return solver.run(bellman_operator(frozen, scheme), jax.lax.stop_gradient(start), plan)
 
 
 def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:
@@ -50,20 +46,16 @@ def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array,
     return backward_induction(operator, scheme.linear(primitives.terminal), primitives.horizon)
 
 
-def _stop(leaf: Array) -> Array:
-    return jax.lax.stop_gradient(leaf)
-
-
 @eqx.filter_custom_jvp
-def _attach(
+def implicit_value(
     primitives: Primitives, coefficients: Array, *, scheme: AbstractScheme, plan: Plan
 ) -> Array:
-    """The fixed point itself; its derivative in the primitives is the rule below."""
+    """The fixed point itself, with the derivative in the primitives that the rule below gives."""
     return coefficients
 
 
-@_attach.def_jvp
-def _attach_jvp(
+@implicit_value.def_jvp
+def _implicit_jvp(
     primals: tuple, tangents: tuple, *, scheme: AbstractScheme, plan: Plan
 ) -> tuple[Array, Array]:
     primitives, coefficients = primals

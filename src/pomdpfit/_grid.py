@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -47,6 +48,11 @@ def _rank_numpy(y: np.ndarray, states: int, resolution: int) -> np.ndarray:
     return table[y + (states - 1 - j), states - j].sum(axis=-1)
 
 
+def clip(y: Array, low: float, high: float) -> Array:
+    """y between low and high; at the ends, where beliefs often are, its derivative is still one."""
+    return y + jax.lax.stop_gradient(jnp.clip(y, low, high) - y)
+
+
 def locate(
     x: Float[Array, "*b S"], resolution: int
 ) -> tuple[Int[Array, "*b S"], Float[Array, "*b S"]]:
@@ -55,7 +61,7 @@ def locate(
     if states == 1:
         return jnp.zeros(x.shape, dtype=int), jnp.ones(x.shape)
     y = resolution * jnp.cumsum(x[..., :0:-1], axis=-1)[..., ::-1]
-    y = jnp.clip(y, 0.0, resolution)
+    y = clip(y, 0.0, resolution)
     base = jnp.minimum(jnp.floor(y), resolution - 1)
     fraction = y - base
     order = jnp.argsort(-fraction, axis=-1, stable=True)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -12,25 +11,8 @@ import pandas as pd
 from pomdpfit import _panel_reading
 from pomdpfit._errors import PanelError
 from pomdpfit._model import Primitives
-from pomdpfit._types import Array, ArrayLike, Bool, Int
-
-
-class PanelArrays(eqx.Module):
-    """A panel as JAX sees it."""
-
-    z: Int[Array, "N T"]
-    a: Int[Array, "N T"]
-    continues: Bool[Array, "N T"]
-    informs: Bool[Array, "N T"]
-    score_observation: Bool[Array, "N T"]
-    score_choice: Bool[Array, "N T"]
-    epoch: Int[Array, "N T"]
-
-    def transitions(self) -> tuple[Array, Array, Array, Array, Array]:
-        """(z_t, a_t, z_{t+1}, whether there is a t+1, whether it informs), period by period."""
-        z_next = jnp.concatenate([self.z[:, 1:], self.z[:, -1:]], axis=1)
-        columns = (self.z, self.a, z_next, self.continues, self.informs)
-        return tuple(jnp.swapaxes(column, 0, 1) for column in columns)  # type: ignore[return-value]
+from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._types import ArrayLike, Bool, Int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

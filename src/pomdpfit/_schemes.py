@@ -8,6 +8,7 @@ what the Bellman operator adds up over successors.
 import abc
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -58,8 +59,8 @@ class AbstractScheme(abc.ABC):
 
     @abc.abstractmethod
     def perspective(
-        self, kernel: Float[Array, "*b S S"]
-    ) -> tuple[Int[Array, "*b n V"], Float[Array, "*b n V c"]]:
+        self, kernel: Float[Array, "*b K S S"]
+    ) -> tuple[Int[Array, "*b K n V"], Float[Array, "*b K n V c"]]:
         """Positions and weights of the coefficients of x -> sigma(x) V(x P / sigma(x)) at nodes."""
 
     @abc.abstractmethod
@@ -89,7 +90,7 @@ class Linear(AbstractScheme):
 
     def perspective(self, kernel):  # type: ignore[no-untyped-def]
         """sigma times the barycentric weights of the next belief."""
-        _, sigma, belief = _successors(self.beliefs(kernel.shape[-1]), kernel)
+        sigma, belief = _next_beliefs(self.beliefs(kernel.shape[-1]), kernel)
         position, weight = self.basis(belief)
         return position, (sigma[..., None] * weight)[..., None]
 
@@ -103,8 +104,8 @@ class Smooth(AbstractScheme):
     """Cubic Hermite on two hidden states: value and slope at each node, values to O(h^4).
 
     The slope (stored times h, so that both coefficients have the unit of value) is that of the
-    Bellman backup itself, by the envelope theorem; the interpolant is once differentiable, and so
-    is all that is computed from it. It is not monotone and bounds nothing: see the certificate.
+    Bellman backup itself, by the envelope theorem, and the interpolant is once differentiable. It
+    is not monotone and bounds nothing: see the certificate.
     """
 
     @property
@@ -125,7 +126,7 @@ class Smooth(AbstractScheme):
 
     def _cell(self, y: Array) -> tuple[Array, Array]:
         """Left node of the cell that holds y = x(1), and the position inside it."""
-        scaled = jnp.clip(y, 0.0, 1.0) * self.resolution
+        scaled = _grid.clip(y, 0.0, 1.0) * self.resolution
         left = jnp.minimum(jnp.floor(scaled), self.resolution - 1)
         return left.astype(int), scaled - left
 
@@ -173,14 +174,20 @@ def default_scheme(states: int) -> AbstractScheme:
     return Linear(resolution + 1)
 
 
-def _successors(nodes: np.ndarray, kernel: Array) -> tuple[Array, Array, Array]:
-    """m = x P, sigma = sum m and the next belief m / sigma (a vertex where sigma is zero)."""
+def _next_beliefs(nodes: np.ndarray, kernel: Float[Array, "*b K S S"]) -> tuple[Array, Array]:
+    """sigma and m / sigma at every node, m = x P.
+
+    Where sigma is zero the belief is what it would be if z' told nothing: it has no weight, but is
+    where the mass goes, and so the derivative, once the kernel gives z' a chance.
+    """
     mass = jnp.einsum("ns,...st->...nt", nodes, kernel)
     sigma = mass.sum(axis=-1)
     possible = sigma > 0
+    either = jax.lax.stop_gradient(mass.sum(axis=-3, keepdims=True))
+    total = either.sum(axis=-1, keepdims=True)
+    blind = jnp.where(total > 0, either / jnp.where(total > 0, total, 1.0), 1.0 / nodes.shape[-1])
     belief = mass / jnp.where(possible, sigma, 1.0)[..., None]
-    corner = jnp.zeros(nodes.shape[-1]).at[0].set(1.0)
-    return mass, sigma, jnp.where(possible[..., None], belief, corner)
+    return sigma, jnp.where(possible[..., None], belief, blind)
 
 
 def _hermite_positions(left: Array) -> Array:

@@ -17,7 +17,7 @@ from pomdpfit._precision import in_float64
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
 from pomdpfit.certificate import Certificate, certify_primitives
-from pomdpfit.solvers import AbstractSolver, Newton, Plan, make_plan
+from pomdpfit.solvers import AbstractSolver, Newton, Plan, SolverState, make_plan
 from pomdpfit.solvers._base import enough
 
 
@@ -147,18 +147,25 @@ def solve_primitives(
             f"{cold_start(primitives, grid).shape}."
         )
     state, values = _infinite(primitives, grid, solver, plan_for(primitives), first)
+    result = outcome(state, solver, throw=throw)
+    return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
+
+
+def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Result:
+    """How the solver ended, as a value; or as an error with advice."""
     residual = float(state.residual)
-    result = Result.MAX_STEPS
     if not np.isfinite(residual):
         result = Result.NOT_FINITE
     elif enough(state.residual, state.coefficients, solver.tolerance):
         result = Result.CONVERGED
+    else:
+        result = Result.MAX_STEPS
     if throw and result is not Result.CONVERGED:
         raise SolveError(
             f"the soft Bellman equation was not solved: residual {residual:.3g} after "
             f"{int(state.steps)} steps, tolerance {solver.tolerance:.3g}. {result.advice()}"
         )
-    return Solution(values, state.coefficients, residual, int(state.steps), result)
+    return result
 
 
 def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> AbstractScheme:

@@ -1,4 +1,4 @@
-"""certify(): what is proven about the solution of a model at one theta."""
+"""What is proven about the solution of a model at one theta, and how it is read."""
 
 import dataclasses
 from typing import Any
@@ -8,14 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import BellmanOperator, bellman_operator
-from pomdpfit._errors import ModelError, SolveError
-from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._errors import ModelError
 from pomdpfit._model import Primitives
-from pomdpfit._schemes import Linear
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int
-from pomdpfit.certificate import _cells, _levels, _regeneration
-from pomdpfit.solvers import Newton, make_plan
+from pomdpfit.certificate import _levels
 
 
 class Relative(eqx.Module):
@@ -83,38 +79,19 @@ class Certificate(eqx.Module):
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """V_L(z, x) <= V-bar(z, x) <= V_U(z, x)."""
-        low, high = _q_levels(self, *self._arguments(z, x, t))
-        available = self.primitives.available
-        mask = None if available is None else available[np.asarray(z)]
-        emax = self.primitives.shock.emax
-        return np.asarray(emax(low, mask)), np.asarray(emax(high, mask))
+        return _as_numpy(_value_bounds(self, *self._arguments(z, x, t)))
 
     def difference_bounds(
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on Q(z, x, a) - Q(z, x, b) for all a, where b is the reset (else action 0)."""
-        arguments = self._arguments(z, x, t)
-        low, high = _q_levels(self, *arguments)
-        b = 0 if self.relative is None else self.relative.reset
-        differences = low - high[..., b : b + 1], high - low[..., b : b + 1]
-        if self.relative is not None:
-            sharp = _q_relative(self, *arguments[:2])
-            differences = (
-                jnp.maximum(differences[0], sharp[0]),
-                jnp.minimum(differences[1], sharp[1]),
-            )
-        low, high = (d.at[..., b].set(0.0) for d in differences)
-        return np.asarray(low), np.asarray(high)
+        return _as_numpy(_difference_bounds(self, *self._arguments(z, x, t)))
 
     def choice_bounds(
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on log pi(a | z, x) for all a."""
-        low, high = (jnp.asarray(d) for d in self.difference_bounds(z, x, t))
-        available = self.primitives.available
-        mask = None if available is None else available[np.asarray(z)]
-        bounds = _choice_extremes(self.primitives.shock, low, high, mask)
-        return np.asarray(bounds[0]), np.asarray(bounds[1])
+        return _as_numpy(_choice_bounds(self, *self._arguments(z, x, t)))
 
     def log_likelihood(self, evaluated: Any) -> LikelihoodInterval:
         """The interval for a `LogLikelihood` computed at the same theta.
@@ -172,7 +149,15 @@ class Certificate(eqx.Module):
         return "\n".join(lines)
 
 
-@eqx.filter_jit
+def _as_numpy(bounds: tuple[Array, Array]) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(bounds[0]), np.asarray(bounds[1])
+
+
+def _mask(certificate: Certificate, z: Int[Array, "*b"]) -> Array | None:
+    available = certificate.primitives.available
+    return None if available is None else available[z]
+
+
 def _q_levels(
     certificate: Certificate, z: Int[Array, "*b"], x: Float[Array, "*b S"], t: Array | None
 ) -> tuple[Array, Array]:
@@ -191,23 +176,37 @@ def _q_levels(
 
 
 @eqx.filter_jit
-def _q_relative(
-    certificate: Certificate, z: Int[Array, "*b"], x: Float[Array, "*b S"]
-) -> tuple[Array, Array]:
-    """Q_a - Q_reset = (the same of V_U) - beta E_a [D - D_R]."""
-    primitives, relative = certificate.primitives, certificate.relative
-    assert relative is not None
-    beta = primitives.discount
-    now = jnp.einsum("...s,...sa->...a", x, primitives.reward[z])
-    q = now + beta * _levels.expected_next(primitives, certificate.upper, z, x)
-    difference = q - q[..., relative.reset : relative.reset + 1]
-    low = difference - beta * _levels.expected_next(primitives, relative.above, z, x)
-    return low, difference + beta * _levels.expected_next(primitives, relative.below, z, x)
+def _value_bounds(certificate: Certificate, z: Array, x: Array, t: Array | None) -> tuple:
+    low, high = _q_levels(certificate, z, x, t)
+    emax, mask = certificate.primitives.shock.emax, _mask(certificate, z)
+    return emax(low, mask), emax(high, mask)
 
 
 @eqx.filter_jit
-def _choice_extremes(shock, low, high, mask) -> tuple[Array, Array]:  # type: ignore[no-untyped-def]
+def _difference_bounds(certificate: Certificate, z: Array, x: Array, t: Array | None) -> tuple:
+    """From the levels, and where there is a reset b from regeneration too, whichever is sharper.
+
+    Q_a - Q_b = (the same of V_U) - beta E_a [D - D_R].
+    """
+    primitives, relative = certificate.primitives, certificate.relative
+    q_low, q_high = _q_levels(certificate, z, x, t)
+    b = 0 if relative is None else relative.reset
+    low, high = q_low - q_high[..., b : b + 1], q_high - q_low[..., b : b + 1]
+    if relative is not None:
+        upper = q_high - q_high[..., b : b + 1]
+        above, below = (
+            primitives.discount * _levels.expected_next(primitives, bound, z, x)
+            for bound in (relative.above, relative.below)
+        )
+        low, high = jnp.maximum(low, upper - above), jnp.minimum(high, upper + below)
+    return low.at[..., b].set(0.0), high.at[..., b].set(0.0)
+
+
+@eqx.filter_jit
+def _choice_bounds(certificate: Certificate, z: Array, x: Array, t: Array | None) -> tuple:
     """log pi_a is lowest with its own q lowest and all others highest, and the other way round."""
+    low, high = _difference_bounds(certificate, z, x, t)
+    shock, mask = certificate.primitives.shock, _mask(certificate, z)
     actions = low.shape[-1]
 
     def one(a: Array) -> tuple[Array, Array]:
@@ -217,82 +216,3 @@ def _choice_extremes(shock, low, high, mask) -> tuple[Array, Array]:  # type: ig
 
     least, most = jax.lax.map(one, jnp.arange(actions))
     return jnp.moveaxis(least, 0, -1), jnp.moveaxis(most, 0, -1)
-
-
-def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
-    """Solve the linear scheme on `nodes` nodes an edge and bound the truth around it."""
-    grid = Linear(nodes)
-    if primitives.horizon is not None:
-        upper, alpha = _certify_finite(primitives, grid)
-        flat = (
-            _levels.Upper(upper.reshape(-1, upper.shape[-1]), grid),
-            _levels.Lower(alpha.reshape(-1, *alpha.shape[2:]), grid),
-        )
-        return Certificate(*flat, primitives, None, "the horizon is finite")
-    plan = make_plan(jax.tree.map(np.asarray, primitives.kernel))
-    upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
-    if not bool(jnp.isfinite(upper).all() & jnp.isfinite(alpha).all()):
-        raise SolveError("no certificate: the linear scheme was not solved at this theta.")
-    levels = _levels.Upper(upper, grid), _levels.Lower(alpha, grid)
-    relative, reason = _relative(primitives, *levels, operator, value, rho)
-    return Certificate(*levels, primitives, relative, reason)
-
-
-@eqx.filter_jit
-def _certify_finite(primitives: Primitives, grid: Linear):  # type: ignore[no-untyped-def]
-    return _levels.finite_levels(primitives, grid, bellman_operator(primitives, grid))
-
-
-@eqx.filter_jit
-def _certify_levels(primitives: Primitives, grid: Linear, plan):  # type: ignore[no-untyped-def]
-    operator = bellman_operator(primitives, grid)
-    solver = Newton(tolerance=0.0, max_steps=30)  # as far as rounding allows
-    state = solve_infinite(primitives, grid, solver, plan, cold_start(primitives, grid))
-    value = state.coefficients[..., 0]
-    if primitives.states == 2:
-        value = _cells.convexified(value, grid.resolution)
-    upper, rho = _levels.upper_bound(operator, value)
-    alpha = _levels.lower_bound(primitives, grid, operator, value, plan)
-    return upper, alpha, value, rho, operator
-
-
-def _relative(
-    primitives: Primitives,
-    upper: _levels.Upper,
-    lower: _levels.Lower,
-    operator: BellmanOperator,
-    value: Array,
-    rho: Array,
-) -> tuple[Relative | None, str]:
-    """Bounds by regeneration where there is a reset and |S| = 2; else None and the reason."""
-    if primitives.states != 2:
-        return None, f"bounds by regeneration are proven for |S| = 2, not {primitives.states}"
-    reset = _regeneration.reset_action(primitives.kernel, primitives.available)
-    if reset is None:
-        return None, "no action resets (z, s) to one law whatever came before"
-    law = tuple(map(jnp.asarray, _regeneration.reset_law(primitives.kernel, reset)))
-    at_reset = (upper(*law) - lower(*law)).sum()
-    above, below, found = _bounds_to_reset(
-        primitives, upper.grid, operator, value, rho, at_reset, reset
-    )
-    if not bool(found):
-        return None, "the time to a reset is too long for its bounds to close on this grid"
-    grid = upper.grid
-    return Relative(_levels.Upper(above, grid), _levels.Upper(below, grid), reset), ""
-
-
-@eqx.filter_jit
-def _bounds_to_reset(primitives, grid, operator, value, rho, at_reset, reset):  # type: ignore[no-untyped-def]
-    """S, G D_R, and whether both are proven."""
-    bounds = _cells.cell_bounds(primitives, grid, value, rho)
-    stencil = operator.stencil
-    choice = _regeneration.highest_choice(primitives, bounds, 0.0)
-    until_reset = _regeneration.recursion(primitives, stencil, bounds.gap, choice, reset)
-    above, proven = _regeneration.supersolution(until_reset)
-    # The true q lies below q_U by no more than beta times the largest D.
-    slack = primitives.discount * (at_reset + jnp.max(above))
-    choice = _regeneration.highest_choice(primitives, bounds, slack)
-    each_period = jnp.full_like(bounds.gap, 1.0) * (1.0 - primitives.discount)
-    discounting = _regeneration.recursion(primitives, stencil, each_period, choice, reset)
-    share, proven_too = _regeneration.supersolution(discounting)
-    return above, jnp.minimum(share, 1.0) * at_reset, proven & proven_too

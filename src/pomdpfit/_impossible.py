@@ -1,0 +1,51 @@
+"""Transitions that the model calls impossible: finding them, and saying why."""
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._panel import Panel
+from pomdpfit._precision import in_float64
+from pomdpfit._types import Theta
+
+
+def explain_impossible(
+    primitives: Primitives, panel: Panel, log_sigma: np.ndarray, belief: np.ndarray
+) -> str:
+    """Agent, period, and the probabilities that made the first impossible observation so."""
+    bad = np.isneginf(log_sigma)
+    i, t = np.argwhere(bad)[0]
+    z, a, z_next = (jnp.asarray(v) for v in (panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]))
+    matrix = np.asarray(primitives.kernel.transition(z, a, z_next))
+    by_state = ", ".join(f"{p:.4g}" for p in matrix.sum(axis=1))
+    x = ", ".join(f"{p:.4g}" for p in belief[i, t])
+    agents = int(bad.any(axis=1).sum())
+    return (
+        f"agent {panel.agents[i]!r}, time {panel.times[i, t]}: the model gives probability zero to "
+        f"z'={z_next} after z={z}, a={a}. P(z'|z, s, a) by hidden state is ({by_state}) and the "
+        f"belief there is ({x}). Agents with such a transition: {agents}. Mend the data or the "
+        "model, or leave such transitions out with "
+        "panel.exclude_transitions(pf.impossible_transitions(model, theta, panel))."
+    )
+
+
+@in_float64
+def impossible_transitions(model: Model, theta: Theta, panel: Panel) -> pd.DataFrame:
+    """The transitions to which the model gives probability zero whatever the hidden state."""
+    primitives = checked_primitives(model, theta)
+    panel.check(primitives)
+    i, t = np.nonzero(panel.continues & panel.acted)
+    z, a, z_next = panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]
+    matrix = primitives.kernel.transition(*(jnp.asarray(v) for v in (z, a, z_next)))
+    bad = np.asarray(matrix).sum(axis=(1, 2)) == 0
+    i, t = i[bad], t[bad]
+    return pd.DataFrame(
+        {
+            "agent": [panel.agents[k] for k in i],
+            "time": panel.times[i, t].tolist(),
+            "z": z[bad],
+            "a": a[bad],
+            "z_next": z_next[bad],
+        }
+    )

@@ -1,0 +1,95 @@
+"""Making a certificate: levels for any model, differences where something resets."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._bellman import BellmanOperator, bellman_operator
+from pomdpfit._errors import SolveError
+from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._model import Primitives
+from pomdpfit._schemes import Linear
+from pomdpfit._types import Array
+from pomdpfit.certificate import _cells, _levels, _regeneration
+from pomdpfit.certificate._certificate import Certificate, Relative
+from pomdpfit.solvers import Newton, make_plan
+
+
+def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
+    """Solve the linear scheme on `nodes` nodes an edge and bound the truth around it."""
+    grid = Linear(nodes)
+    if primitives.horizon is not None:
+        upper, alpha = _certify_finite(primitives, grid)
+        flat = (
+            _levels.Upper(upper.reshape(-1, upper.shape[-1]), grid),
+            _levels.Lower(alpha.reshape(-1, *alpha.shape[2:]), grid),
+        )
+        return Certificate(*flat, primitives, None, "the horizon is finite")
+    plan = make_plan(jax.tree.map(np.asarray, primitives.kernel))
+    upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
+    if not bool(jnp.isfinite(upper).all() & jnp.isfinite(alpha).all()):
+        raise SolveError("no certificate: the linear scheme was not solved at this theta.")
+    levels = _levels.Upper(upper, grid), _levels.Lower(alpha, grid)
+    relative, reason = _relative(primitives, *levels, operator, value, rho)
+    return Certificate(*levels, primitives, relative, reason)
+
+
+@eqx.filter_jit
+def _certify_finite(primitives: Primitives, grid: Linear):  # type: ignore[no-untyped-def]
+    return _levels.finite_levels(primitives, grid, bellman_operator(primitives, grid))
+
+
+@eqx.filter_jit
+def _certify_levels(primitives: Primitives, grid: Linear, plan):  # type: ignore[no-untyped-def]
+    operator = bellman_operator(primitives, grid)
+    solver = Newton(tolerance=0.0, max_steps=30)  # as far as rounding allows
+    state = solve_infinite(primitives, grid, solver, plan, cold_start(primitives, grid))
+    value = state.coefficients[..., 0]
+    if primitives.states == 2:
+        value = _cells.convexified(value, grid.resolution)
+    upper, rho = _levels.upper_bound(operator, value)
+    alpha = _levels.lower_bound(primitives, grid, operator, value, plan)
+    return upper, alpha, value, rho, operator
+
+
+def _relative(
+    primitives: Primitives,
+    upper: _levels.Upper,
+    lower: _levels.Lower,
+    operator: BellmanOperator,
+    value: Array,
+    rho: Array,
+) -> tuple[Relative | None, str]:
+    """Bounds by regeneration where there is a reset and |S| = 2; else None and the reason."""
+    if primitives.states != 2:
+        return None, f"bounds by regeneration are proven for |S| = 2, not {primitives.states}"
+    reset = _regeneration.reset_action(primitives.kernel, primitives.available)
+    if reset is None:
+        return None, "no action resets (z, s) to one law whatever came before"
+    law = tuple(map(jnp.asarray, _regeneration.reset_law(primitives.kernel, reset)))
+    at_reset = (upper(*law) - lower(*law)).sum()
+    above, below, found = _bounds_to_reset(
+        primitives, upper.grid, operator, value, rho, at_reset, reset
+    )
+    if not bool(found):
+        return None, "the time to a reset is too long for its bounds to close on this grid"
+    grid = upper.grid
+    return Relative(_levels.Upper(above, grid), _levels.Upper(below, grid), reset), ""
+
+
+@eqx.filter_jit
+def _bounds_to_reset(primitives, grid, operator, value, rho, at_reset, reset):  # type: ignore[no-untyped-def]
+    """S, G D_R, and whether both are proven."""
+    bounds = _cells.cell_bounds(primitives, grid, value, rho)
+    stencil = operator.stencil
+    choice = _regeneration.highest_choice(primitives, bounds, 0.0)
+    until_reset = _regeneration.recursion(primitives, stencil, bounds.gap, choice, reset)
+    above, proven = _regeneration.supersolution(until_reset)
+    # The true q lies below q_U by no more than beta times the largest D.
+    slack = primitives.discount * (at_reset + jnp.max(above))
+    choice = _regeneration.highest_choice(primitives, bounds, slack)
+    each_period = jnp.full_like(bounds.gap, 1.0) * (1.0 - primitives.discount)
+    discounting = _regeneration.recursion(primitives, stencil, each_period, choice, reset)
+    share, proven_too = _regeneration.supersolution(discounting)
+    return above, jnp.minimum(share, 1.0) * at_reset, proven & proven_too
