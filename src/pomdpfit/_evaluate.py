@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit import _likelihood
-from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError, SolveError
-from pomdpfit._fixed_point import cold_start
+from pomdpfit._errors import ImpossibleObservationError, PanelError, SolveError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
@@ -15,7 +14,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, prior_or_default
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import checked_grid, outcome, plan_for
+from pomdpfit._solve import checked_grid, outcome, plan_for, solved_state
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState
 
@@ -83,16 +82,12 @@ class Likelihood:
         panel.check(sketch)
         self._arrays = panel.arrays()
         self.grid = checked_grid(sketch, grid)
-        solver = Newton() if solver is None else solver
-        self._problem = _likelihood.Problem(
-            model, self.prior.rule(), self.grid, solver, plan_for(sketch)
-        )
-        self._cold = cold_start(sketch, self.grid)
+        self._solver = Newton() if solver is None else solver
+        self._problem = _likelihood.Problem(model, self.prior.rule(), self.grid, plan_for(sketch))
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
-        theta = self._checked(theta)
-        state = self._solved(theta, start)
+        theta, state = self._solved(theta, start)
         terms = _likelihood.evaluate(
             self._problem, theta, state.coefficients, self._arrays, self._data
         )
@@ -102,10 +97,9 @@ class Likelihood:
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.Series]:
         """The terms and the gradient of the total in the free natural parameters."""
-        theta = self._checked(theta)
+        theta, state = self._solved(theta, start)
         free = {n: theta[n] for n, p in self.space.parameters.items() if not p.fixed}
         fixed = {n: theta[n] for n, p in self.space.parameters.items() if p.fixed}
-        state = self._solved(theta, start)
         terms, gradient = _likelihood.gradient(
             self._problem, free, fixed, state.coefficients, self._arrays, self._data
         )
@@ -117,10 +111,14 @@ class Likelihood:
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.DataFrame]:
         """The terms and each agent's score (rows) in the free natural parameters (columns)."""
-        theta = self._checked(theta)
-        state, directions = self._solved(theta, start), self.space.directions()
+        theta, state = self._solved(theta, start)
         terms, scores = _likelihood.scores(
-            self._problem, directions, theta, state.coefficients, self._arrays, self._data
+            self._problem,
+            self.space.directions(),
+            theta,
+            state.coefficients,
+            self._arrays,
+            self._data,
         )
         frame = pd.DataFrame(
             np.asarray(scores),
@@ -129,25 +127,16 @@ class Likelihood:
         )
         return self._result(theta, state, terms), frame
 
-    def _solved(self, theta: Theta, start: Array | None) -> SolverState:
-        """The value at theta, or an error that says how far the solver came."""
-        finite = self.model.horizon() is not None
-        if start is None or finite:
-            start = self._cold
-        if start.shape != self._cold.shape:
-            raise ModelError(f"start must have shape {self._cold.shape}, not {start.shape}.")
-        state = _likelihood.solve(self._problem, theta, start)
-        if not finite:
-            outcome(state, self._problem.solver, throw=True)
-        return state
-
-    def _checked(self, theta: Theta) -> dict[str, Array]:
+    def _solved(self, theta: Theta, start: Array | None) -> tuple[dict[str, Array], SolverState]:
+        """theta after all checks, and the value there."""
         theta = self.space.check(theta)
-        own = {name: theta[name] for name in self._model_names}
-        checked_primitives(
-            self.model, own, ParameterSpace({n: self.space.parameters[n] for n in own})
-        )
-        return theta
+        own = ParameterSpace({name: self.space.parameters[name] for name in self._model_names})
+        primitives = checked_primitives(self.model, {n: theta[n] for n in own.parameters}, own)
+        if primitives.horizon is not None:
+            start = None  # backward induction starts at the end
+        state = solved_state(primitives, self.grid, self._solver, self._problem.plan, start)
+        outcome(state, self._solver, throw=True)
+        return theta, state
 
     def _result(self, theta: Theta, state: SolverState, terms: _likelihood.Terms) -> LogLikelihood:
         observation = np.asarray(terms.observation)

@@ -62,7 +62,8 @@ def _implicit_jvp(
     along: Callable = lambda p: bellman_operator(p, scheme)(coefficients)
     _, change = eqx.filter_jvp(along, (primitives,), (tangents[0],))
     derivative = bellman_operator(primitives, scheme).derivative(coefficients)
-    return coefficients, linear_solver(derivative, plan, _LINEAR_TOLERANCE)(change)
+    solve = linear_solver(derivative, plan, _LINEAR_TOLERANCE, transposable=True)
+    return coefficients, solve(change)
 
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:

@@ -7,8 +7,9 @@ data (s0 is not seen), so that term has no place in a likelihood and is left out
 depend on theta when x0 is known.
 
 Solving for the value and scoring the panel are compiled apart: what belongs to the model is
-compiled once for all panels. Their derivatives are joined by the chain rule, with the value's
-coefficients v in the middle: d log l = (partial in theta) + (partial in v) dv/dtheta.
+compiled once for all panels. Here the value is given. Their derivatives are joined by the chain
+rule, with the value's coefficients v in the middle:
+d log l = (partial in theta) + (partial in v) dv/dtheta.
 """
 
 from typing import NamedTuple
@@ -18,14 +19,14 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit._belief import run_filter
-from pomdpfit._fixed_point import implicit_value, solve_finite, solve_infinite
+from pomdpfit._fixed_point import implicit_value, solve_finite
 from pomdpfit._model import Model
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._policy import action_values
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Theta
-from pomdpfit.solvers import AbstractSolver, Plan, SolverState
+from pomdpfit.solvers import Plan
 
 
 class Terms(NamedTuple):
@@ -46,16 +47,7 @@ class Problem(eqx.Module):
     model: Model
     prior: AbstractPrior = eqx.field(static=True)
     grid: AbstractScheme = eqx.field(static=True)
-    solver: AbstractSolver = eqx.field(static=True)
     plan: Plan = eqx.field(static=True)
-
-    def solve(self, theta: Theta, start: Float[Array, "Z n c"]) -> SolverState:
-        """The value at theta, from `start`."""
-        primitives = self.model.primitives(theta)
-        if primitives.horizon is None:
-            return solve_infinite(primitives, self.grid, self.solver, self.plan, start)
-        following = solve_finite(primitives, self.grid)
-        return SolverState(following, jnp.zeros(()), jnp.asarray(primitives.horizon))
 
     def value(self, theta: Theta, solved: Float[Array, "*H Z n c"]) -> Float[Array, "*H Z n c"]:
         """The value that has been solved for, as a differentiable function of theta."""
@@ -86,12 +78,6 @@ class Problem(eqx.Module):
         chosen = jnp.take_along_axis(log_choice, panel.a[..., None], axis=-1)[..., 0]
         choice = jnp.where(panel.score_choice, chosen, 0.0)
         return Terms(observation, choice, filtered.belief)
-
-
-@eqx.filter_jit
-def solve(problem: Problem, theta: Theta, start: Array) -> SolverState:
-    """The value at theta."""
-    return problem.solve(theta, start)
 
 
 @eqx.filter_jit

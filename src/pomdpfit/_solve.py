@@ -136,19 +136,32 @@ def solve_primitives(
 ) -> Solution:
     """`solve` for primitives that have been checked."""
     grid = checked_grid(primitives, grid)
-    if primitives.horizon is not None:
-        following, values = _finite(primitives, grid)
-        return Solution(values, following, 0.0, primitives.horizon, Result.CONVERGED)
     solver = Newton() if solver is None else solver
-    first = cold_start(primitives, grid) if start is None else start.coefficients
-    if first.shape != cold_start(primitives, grid).shape:
-        raise ModelError(
-            f"start was solved on another grid: it has shape {first.shape}, not "
-            f"{cold_start(primitives, grid).shape}."
-        )
-    state, values = _infinite(primitives, grid, solver, plan_for(primitives), first)
+    first = None if start is None else start.coefficients
+    state = solved_state(primitives, grid, solver, plan_for(primitives), first)
     result = outcome(state, solver, throw=throw)
+    values = _action_values(primitives, grid, state.coefficients)
     return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
+
+
+def solved_state(
+    primitives: Primitives,
+    grid: AbstractScheme,
+    solver: AbstractSolver,
+    plan: Plan,
+    start: Float[Array, "Z n c"] | None,
+) -> SolverState:
+    """The value of checked primitives, from `start` or from nothing; compiled once for a model."""
+    if primitives.horizon is not None:
+        following = _finite(primitives, grid)
+        return SolverState(following, jnp.zeros(()), jnp.asarray(primitives.horizon))
+    cold = cold_start(primitives, grid)
+    start = cold if start is None else start
+    if start.shape != cold.shape:
+        raise ModelError(
+            f"start was solved on another grid: it has shape {start.shape}, not {cold.shape}."
+        )
+    return _infinite(primitives, grid, solver, plan, start)
 
 
 def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Result:
@@ -183,16 +196,9 @@ def plan_for(primitives: Primitives) -> Plan:
     return make_plan(jax.tree.map(np.asarray, primitives.kernel))
 
 
-@eqx.filter_jit
-def _infinite(primitives, grid, solver, plan, start):  # type: ignore[no-untyped-def]
-    state = solve_infinite(primitives, grid, solver, plan, start)
-    return state, action_values(primitives, grid, state.coefficients)
-
-
-@eqx.filter_jit
-def _finite(primitives, grid):  # type: ignore[no-untyped-def]
-    following = solve_finite(primitives, grid)
-    return following, action_values(primitives, grid, following)
+_infinite = eqx.filter_jit(solve_infinite)
+_finite = eqx.filter_jit(solve_finite)
+_action_values = eqx.filter_jit(action_values)
 
 
 @in_float64

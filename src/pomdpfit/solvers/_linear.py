@@ -27,12 +27,14 @@ def apply(derivative: Stencil, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"
     return jnp.einsum("zaknv,zaknvc->znc", derivative.gather(d), derivative.weight)
 
 
-def linear_solver(derivative: Stencil, plan: Plan, tolerance: float) -> Callable[[Array], Array]:
-    """A function b -> (I - T'(V))^-1 b, for any number of b, and ready for transposition."""
+def linear_solver(
+    derivative: Stencil, plan: Plan, tolerance: float, *, transposable: bool = False
+) -> Callable[[Array], Array]:
+    """A function b -> (I - T'(V))^-1 b, for any number of b; if asked for, one to transpose."""
     rows, _, _, n, _, c = derivative.weight.shape
     if rows * n * c <= _DENSE_UP_TO:
         return _dense(derivative)
-    return _swept(derivative, plan, tolerance)
+    return _swept(derivative, plan, tolerance, transposable)
 
 
 def _dense(derivative: Stencil) -> Callable[[Array], Array]:
@@ -45,7 +47,9 @@ def _dense(derivative: Stencil) -> Callable[[Array], Array]:
     return lambda b: (inverse @ b.reshape(-1)).reshape(shape)
 
 
-def _swept(derivative: Stencil, plan: Plan, tolerance: float) -> Callable[[Array], Array]:
+def _swept(
+    derivative: Stencil, plan: Plan, tolerance: float, transposable: bool
+) -> Callable[[Array], Array]:
     """GMRES preconditioned by the ordered sweep; transposition runs the transposed sweep."""
     sweep = _sweep(derivative, plan)
 
@@ -64,6 +68,8 @@ def _swept(derivative: Stencil, plan: Plan, tolerance: float) -> Callable[[Array
         turned = jax.linear_transpose(sweep, b)
         return gmres(matvec_transposed, lambda r: turned(r)[0], b)
 
+    if not transposable:
+        return lambda b: gmres(matvec, sweep, b)
     return lambda b: jax.lax.custom_linear_solve(matvec, b, solve, transpose_solve)
 
 
@@ -102,10 +108,11 @@ def _sweep(derivative: Stencil, plan: Plan) -> Callable[[Array], Array]:
         def few_passes(right: Array) -> Array:
             # A loop, not three lines: unrolled, the compiler would fuse each pass into all the
             # reads of the next and do its work many times over.
-            def once(new: Array, _: None) -> tuple[Array, None]:
-                return right + add_up(new[position], own), None
+            def once(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+                new, right = state
+                return (right + add_up(new[position], own), right), None
 
-            return jax.lax.scan(once, right, None, length=_PASSES)[0]
+            return jax.lax.scan(once, (right, right), None, length=_PASSES)[0][0]
 
         if len(sticky) == 0:
             new = few_passes(right)
