@@ -2,18 +2,14 @@
 
 import dataclasses
 import functools
+from fractions import Fraction
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import helpers
 import pomdpfit as pf
-from pomdpfit._bellman import bellman_operator
-from pomdpfit.certificate import _cells, _regeneration
 from reference import nfxp, tree
 
 BINS = 12
@@ -41,11 +37,6 @@ def fine():
 @functools.cache
 def certificate(nodes: int) -> pf.Certificate:
     return pf.certify(engine(), engine().example(), nodes=nodes)
-
-
-@functools.cache
-def linear(nodes: int) -> pf.Solution:
-    return pf.solve(engine(), engine().example(), grid=pf.Linear(nodes))
 
 
 @pytest.mark.parametrize("nodes", [16, 31])
@@ -182,104 +173,73 @@ def test_tiger_bracket_holds_the_published_value():
     assert low <= 19.3714 + tau * np.log(3) / 0.05
 
 
-convex_pieces = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=6)
+def test_rounding_near_discount_one_is_allowed_for():
+    """One action, one state: V = r / (1 - beta) exactly, in rational arithmetic."""
+    beta, r = 0.999999, 0.1
+    exact = Fraction(r) / (1 - Fraction(beta))
+    model = helpers.Table(np.ones((1, 1, 1, 1, 1)), np.full((1, 1, 1), r))
+    low, high = pf.certify(model, helpers.at(beta)).value_bounds(0, [1.0])
+    assert Fraction(float(low)) <= exact <= Fraction(float(high))
 
 
-@settings(max_examples=50, deadline=None)
-@given(pieces=convex_pieces, width=st.floats(0.01, 2))
-def test_tangents_bound_a_convex_function_from_below(pieces, width):
-    """f = max of lines; its values and subgradients at both ends bound it in between."""
-    level, slope = np.array(pieces).T
-    s = np.linspace(0, width, 200)
-    lines = level + np.outer(s, slope)
-    f = lines.max(axis=1)
-    ends = [(f[k], slope[lines[k].argmax()]) for k in (0, -1)]
-    (f0, g0), (f1, g1) = ends
-    low = float(_cells._lowest(*map(jnp.asarray, (f0, g0, f1, g1)), width))
-    assert low <= f.min() + 1e-12 * (1 + np.abs(f).max())
+@functools.cache
+def reset_tables() -> tuple[np.ndarray, np.ndarray]:
+    """Three observations, three actions; the last action resets."""
+    rng = np.random.default_rng(4)
+    P = helpers.random_kernel(rng, 3, 2, 3)
+    P[:, :, 2] = 0.0
+    P[:, :, 2, 1, 0] = 1.0
+    return P, rng.normal(size=(3, 2, 3))
 
 
-def test_gap_bounds_dominate_dense_samples():
-    """delta = V_U - T V_U at 60 points of every cell never exceeds the bound for the cell."""
-    solution, cells = linear(16), 15
-    value = _cells.convexified(solution.coefficients[..., 0], cells)
-    rho = jnp.asarray(solution.residual + 1e-11)  # the solver's, and what convexity took away
-    bounds = _cells.cell_bounds(solution.primitives, solution.grid, value, rho)
-    y = jnp.asarray((np.arange(cells)[:, None] + np.linspace(0, 1, 60)).ravel() / cells)
-    q, _ = _cells._lines(solution.primitives, cells, value, y)
-    best = np.asarray(solution.primitives.shock.emax(jnp.moveaxis(q, 1, -1)))
-    nodes = np.linspace(0, 1, cells + 1)
-    chord = np.array([np.interp(y, nodes, row) for row in np.asarray(value)])
-    sampled = (chord - best).reshape(BINS, cells, 60)
-    assert np.all(sampled >= -rho)
-    assert np.all(sampled <= np.asarray(bounds.gap)[..., None])
-    q = np.asarray(q).reshape(BINS, 2, cells, 60)
-    assert np.all(q <= np.asarray(bounds.q_high)[..., None])
-    assert np.all(q >= np.asarray(bounds.q_low)[..., None])
-    # Nor is the bound loose: within a factor of three of what is there.
-    assert np.asarray(bounds.gap).max() < 3 * sampled.max() + 1e-9
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.999])
+def test_random_models_with_a_reset_are_certified_at_any_discount(discount):
+    model, theta = helpers.Table(*reset_tables()), helpers.at(discount)
+    bounds = pf.certify(model, theta, nodes=11)
+    assert bounds.reason == ""
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_bend_bounds_the_excess_over_the_chord(seed):
-    """sigma f(lambda) for random piecewise linear f and random substochastic P."""
-    rng = np.random.default_rng(seed)
-    M = 8
-    f = rng.normal(size=M + 1)
-    P = rng.dirichlet(np.ones(4) * rng.choice([0.2, 1.0]), size=2).reshape(2, 2, 2)[:, 0]
-    kernel = eqx.tree_at(lambda k: k.probability, _one_kernel(), jnp.asarray(P)[None, None, None])
-    bend = np.asarray(_regeneration._bend(kernel, M))[0, 0, 0]
-    kappa = max(0.0, float(np.max(2 * f[1:-1] - f[2:] - f[:-2])))
-    for cell in range(M):
-        t = np.linspace(0, 1, 101)
-        y = (cell + t) / M
-        mass = np.stack([1 - y, y], axis=1) @ P
-        sigma = mass.sum(axis=1)
-        next_y = np.divide(mass[:, 1], sigma, out=np.zeros_like(sigma), where=sigma > 0)
-        h = sigma * np.interp(next_y, np.linspace(0, 1, M + 1), f)
-        excess = h - ((1 - t) * h[0] + t * h[-1])
-        assert excess.max() <= kappa * bend[cell] + 1e-12
+def test_an_action_that_is_barred_has_no_bounds_and_needs_no_kernel():
+    P, r = (table.copy() for table in reset_tables())
+    P[0, :, 0] = 0.0
+    mask = np.ones((3, 3), dtype=bool)
+    mask[0, 0] = False
+    model, theta = helpers.Table(P, r, mask=mask), helpers.at(0.9)
+    bounds = pf.certify(model, theta, nodes=11)
+    low, high = bounds.difference_bounds(0, [0.4, 0.6])
+    assert np.isinf(low[0])
+    assert np.isinf(high[0])
+    assert np.all(high[1:] - low[1:] <= bounds.difference_width)
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
 
 
-def _one_kernel() -> pf.Kernel:
-    return pf.Kernel(np.zeros((1, 1, 1), dtype=int), jnp.zeros((1, 1, 1, 2, 2)), observations=1)
+class Shared(helpers.Table):
+    """Successors by z, one table of probabilities for all z: a walk that ends at its ends."""
+
+    def kernel(self, theta):
+        step = np.clip(np.arange(4)[:, None, None] + np.array([[-1, 1], [1, -1]]), 0, 3)
+        step[0, :] = step[3, :] = [0, 1]
+        return pf.Kernel(step, jnp.full((1, 2, 2, 2, 2), 0.25), observations=4)
 
 
-def test_supersolution_bounds_the_expected_time_to_a_reset():
-    """With one a period for delta, S is the expected discounted time: simulate that."""
-    model, solution, beta = engine(), linear(16), 0.99
-    primitives, grid = solution.primitives, solution.grid
-    value = _cells.convexified(solution.coefficients[..., 0], grid.resolution)
-    cells = _cells.cell_bounds(primitives, grid, value, jnp.asarray(0.0))
-    choice = _regeneration.highest_choice(primitives, cells, 0.0)
-    stencil = bellman_operator(primitives, grid).stencil
-    recursion = _regeneration.recursion(
-        primitives, stencil, jnp.ones((BINS, grid.resolution)), choice, reset=1
-    )
-    f, found = _regeneration.supersolution(recursion)
-    assert bool(found)
-    P, rng = primitives.kernel.to_dense(), np.random.default_rng(0)
-    replace = np.asarray(solution.policy(*everywhere(model, 2001)))[..., 1]
-    times = [_time_to_reset(rng, P, replace, beta, 3, np.array([0.63, 0.37])) for _ in range(900)]
-    bound = np.interp(0.37, np.linspace(0, 1, grid.nodes), np.asarray(f)[3])
-    standard_error = np.std(times) / 30
-    assert np.mean(times) - 5 * standard_error <= bound
-    # One per cent is the margin, the rest comes from cells: loose bounds would be useless ones.
-    assert bound <= 1.1 * (np.mean(times) + 5 * standard_error)
+def test_a_kernel_with_successors_by_z_and_shared_probabilities_is_certified():
+    model = Shared(np.zeros(0), np.random.default_rng(0).normal(size=(4, 2, 2)))
+    bounds = pf.certify(model, helpers.at(0.9), nodes=2)
+    assert bounds.holds(pf.solve(model, helpers.at(0.9), grid=pf.Smooth(21)))
 
 
-def _time_to_reset(rng, P, replace, beta, z, x) -> float:
-    total, weight = 0.0, 1.0
-    while weight > 1e-6:
-        total += weight
-        weight *= beta
-        if rng.uniform() < replace[z, round(x[1] * 2000)]:
-            break
-        mass = np.einsum("s,szt->zt", x, P[z, :, 0])
-        z = int(rng.choice(len(P), p=mass.sum(axis=1)))
-        x = mass[z] / mass[z].sum()
-    return total
+def test_a_kernel_that_is_one_only_roughly_gets_no_certificate():
+    P, r = (table.copy() for table in reset_tables())
+    P[1, 0, 0, 0, 0] += 1e-10
+    with pytest.raises(pf.ModelError, match=r"z=1, s=0, a=0"):
+        pf.certify(helpers.Table(P, r), helpers.at(0.9), nodes=11)
+
+
+@pytest.mark.parametrize(("z", "x"), [(99, [0.5, 0.5]), (-1, [0.5, 0.5]), (0, [2.0, 3.0])])
+def test_bounds_are_refused_where_there_is_nothing_to_bound(z, x):
+    with pytest.raises(pf.ModelError):
+        certificate(16).value_bounds(z, x)
 
 
 def test_likelihood_interval_shrinks_to_the_likelihood():

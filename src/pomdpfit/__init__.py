@@ -1,7 +1,6 @@
 """Structural estimation of partially observable Markov decision processes."""
 
 from pomdpfit import models
-from pomdpfit._beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
     ConvergenceWarning,
@@ -38,6 +37,7 @@ from pomdpfit._schemes import Linear, Smooth
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
 from pomdpfit._simulate import Simulation, simulate
 from pomdpfit._solve import Solution, certify, solve
+from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._version import __version__
 from pomdpfit.certificate import Certificate
 from pomdpfit.solvers import Newton, RelativeValueIteration

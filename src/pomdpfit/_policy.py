@@ -3,11 +3,14 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._bellman import bellman_operator
+from pomdpfit._constraints import SUM_TOLERANCE
+from pomdpfit._errors import ModelError
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._types import Array, Float, Int
+from pomdpfit._types import Array, ArrayLike, Belief, Float, Int
 
 
 class ActionValues(eqx.Module):
@@ -54,3 +57,33 @@ def action_values(
         q = jax.lax.map(operator.action_values, following)
     q = jnp.moveaxis(q, -3, -1)
     return ActionValues(q.reshape(*q.shape[:-3], -1, q.shape[-1]), primitives, scheme)
+
+
+def checked_arguments(
+    primitives: Primitives, z: ArrayLike, x: Belief, t: ArrayLike | None
+) -> tuple[Array, Array, Array | None]:
+    """z, x and t broadcast to one shape, or an error: an index out of range would be clamped."""
+    z, x = np.asarray(z), np.asarray(x, dtype=float)
+    if not np.issubdtype(z.dtype, np.integer):
+        raise ModelError(f"z must be an integer, but it has type {z.dtype}.")
+    if z.size and (z.min() < 0 or z.max() >= primitives.observations):
+        bad = z.min() if z.min() < 0 else z.max()
+        raise ModelError(f"z must be one of 0..{primitives.observations - 1}, but it is {bad}.")
+    if x.shape[-1:] != (primitives.states,):
+        raise ModelError(
+            f"a belief has {primitives.states} entries here, but x has shape {x.shape}."
+        )
+    if np.any(~(x >= 0)) or np.any(np.abs(x.sum(axis=-1) - 1) > SUM_TOLERANCE):
+        raise ModelError("x must be a belief: entries not negative that sum to 1.")
+    horizon = primitives.horizon
+    if (t is None) != (horizon is None):
+        need = "needs the epoch t" if t is None else "takes no epoch t: its horizon is infinite"
+        raise ModelError(f"the policy of this model {need}.")
+    shape = np.broadcast_shapes(z.shape, x.shape[:-1], () if t is None else np.shape(t))
+    belief = jnp.broadcast_to(x, (*shape, x.shape[-1]))
+    if t is None or horizon is None:
+        return jnp.broadcast_to(z, shape), belief, None
+    t = np.asarray(t)
+    if t.size and (t.min() < 0 or t.max() >= horizon):
+        raise ModelError(f"t must be one of 0..{horizon - 1}, the decision epochs.")
+    return jnp.broadcast_to(z, shape), belief, jnp.broadcast_to(t, shape)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
+from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
@@ -109,3 +110,13 @@ def prior_or_default(prior: AbstractPrior | None, states: int) -> AbstractPrior:
         f"a model with {states} hidden states needs a prior: pf.KnownPrior(x0) where the first "
         "belief is known, pf.CommonPrior() where it is a parameter."
     )
+
+
+def checked_with_prior(
+    model: Model, theta: Theta, prior: AbstractPrior | None
+) -> tuple[Primitives, AbstractPrior, dict[str, Array]]:
+    """Primitives, prior and theta (the prior's parameters included), all of them checked."""
+    own = model.space()
+    primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
+    prior = prior_or_default(prior, primitives.states)
+    return primitives, prior, (own | prior.space(primitives.states)).check(theta)

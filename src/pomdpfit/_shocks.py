@@ -25,7 +25,11 @@ def _as_array(values: ArrayLike | Sequence[float]) -> ArrayLike:
 
 
 class AbstractShock(eqx.Module):
-    """A distribution of the reward shocks of one period, independent over periods."""
+    """A distribution of the reward shocks of one period, independent over periods.
+
+    emax must be that of a random utility model: raising q_a raises the probability of a and lowers
+    that of every other action. The certificate builds on it.
+    """
 
     @abc.abstractmethod
     def emax(

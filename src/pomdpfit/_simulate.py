@@ -10,12 +10,11 @@ import numpy as np
 
 from pomdpfit._belief import update_belief
 from pomdpfit._errors import ModelError
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model
 from pomdpfit._panel import Panel
-from pomdpfit._params import ParameterSpace
 from pomdpfit._policy import ActionValues
 from pomdpfit._precision import in_float64
-from pomdpfit._priors import AbstractPrior, prior_or_default
+from pomdpfit._priors import AbstractPrior, checked_with_prior
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._solve import solve_primitives
 from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
@@ -62,11 +61,7 @@ def simulate(
     for name, value, least in (("agents", agents, 1), ("periods", periods, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ModelError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-    own = model.space()
-    primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
-    prior = prior_or_default(prior, primitives.states)
-    space: ParameterSpace = own | prior.space(primitives.states)
-    theta = space.check(theta)
+    primitives, prior, theta = checked_with_prior(model, theta, prior)
     if primitives.horizon is not None and periods > primitives.horizon:
         raise ModelError(f"periods must not exceed the horizon of {primitives.horizon} epochs.")
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))

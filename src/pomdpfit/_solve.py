@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import refuse_if_too_large
-from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import ModelError, Result, SolveError
 from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
 from pomdpfit._model import Model, Primitives, checked_primitives
-from pomdpfit._policy import ActionValues, action_values
+from pomdpfit._policy import ActionValues, action_values, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
@@ -50,53 +49,23 @@ class Solution(eqx.Module):
         """Proven bounds around the truth, from linear interpolation with as many nodes."""
         return certify_primitives(self.primitives, self.grid.nodes)
 
-    def _arguments(self, z: ArrayLike, x: Belief, t: ArrayLike | None) -> tuple:
-        z, x = np.asarray(z), np.asarray(x, dtype=float)
-        primitives = self.primitives
-        if not np.issubdtype(z.dtype, np.integer):
-            raise ModelError(f"z must be an integer, but it has type {z.dtype}.")
-        if z.size and (z.min() < 0 or z.max() >= primitives.observations):
-            raise ModelError(
-                f"z must be one of 0..{primitives.observations - 1}, but it is "
-                f"{z.min() if z.min() < 0 else z.max()}."
-            )
-        if x.shape[-1:] != (primitives.states,):
-            raise ModelError(
-                f"a belief has {primitives.states} entries here, but x has shape {x.shape}."
-            )
-        if np.any(~(x >= 0)) or np.any(np.abs(x.sum(axis=-1) - 1) > SUM_TOLERANCE):
-            raise ModelError("x must be a belief: entries not negative that sum to 1.")
-        horizon = primitives.horizon
-        if (t is None) != (horizon is None):
-            need = "needs the epoch t" if t is None else "takes no epoch t: its horizon is infinite"
-            raise ModelError(f"the policy of this model {need}.")
-        shape = np.broadcast_shapes(z.shape, x.shape[:-1], np.shape(t) if t is not None else ())
-        z = jnp.broadcast_to(z, shape)
-        x = jnp.broadcast_to(x, (*shape, x.shape[-1]))
-        if t is None or horizon is None:
-            return z, x, None
-        t = np.asarray(t)
-        if t.size and (t.min() < 0 or t.max() >= horizon):
-            raise ModelError(f"t must be one of 0..{horizon - 1}, the decision epochs.")
-        return z, x, jnp.broadcast_to(t, shape)
-
     def q(
         self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
     ) -> Float[Array, "*b A"]:
         """Q(z, x, a) for all a; with a finite horizon, of epoch t."""
-        return _q(self.values, *self._arguments(z, x, t))
+        return _q(self.values, *checked_arguments(self.primitives, z, x, t))
 
     def value(
         self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
     ) -> Float[Array, "*b"]:
         """V-bar(z, x) = E max_a {Q(z, x, a) + eps_a}, for shocks with mean zero."""
-        return _value(self.values, *self._arguments(z, x, t))
+        return _value(self.values, *checked_arguments(self.primitives, z, x, t))
 
     def policy(
         self, z: Int[ArrayLike, "*b"], x: Belief, t: Int[ArrayLike, "*b"] | None = None
     ) -> Float[Array, "*b A"]:
         """pi(a | z, x) for all a."""
-        return _policy(self.values, *self._arguments(z, x, t))
+        return _policy(self.values, *checked_arguments(self.primitives, z, x, t))
 
 
 _q = eqx.filter_jit(lambda values, z, x, t: values.q(z, x, t))

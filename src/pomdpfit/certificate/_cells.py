@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import Linear
 from pomdpfit._types import Array, Float
+from pomdpfit.certificate._levels import rounding
 
 _PIECES = 4  # points of support in each cell
 
@@ -31,10 +32,10 @@ def convexified(value: Float[Array, "Z n"], resolution: int) -> Float[Array, "Z 
     The solver leaves V convex up to rounding; a proof needs it convex.
     """
     bend = value[:, 2:] - 2 * value[:, 1:-1] + value[:, :-2]
-    short = jnp.maximum(0.0, -jnp.min(bend))
-    rounding = 4 * jnp.finfo(value.dtype).eps * jnp.max(jnp.abs(value))
+    short = jnp.maximum(0.0, -jnp.min(bend, initial=0.0))
+    spare = 4 * jnp.finfo(value.dtype).eps * jnp.max(jnp.abs(value))
     y = jnp.linspace(0.0, 1.0, resolution + 1)
-    return value - 0.5 * (short + rounding) * resolution**2 * y * (1.0 - y)
+    return value - 0.5 * (short + spare) * resolution**2 * y * (1.0 - y)
 
 
 def cell_bounds(
@@ -55,15 +56,15 @@ def cell_bounds(
     high = jnp.maximum(q[..., left], q[..., right])
     chord = jax.vmap(lambda row: jnp.interp(y, jnp.linspace(0.0, 1.0, M + 1), row))(value)
     gap = _highest_gap(chord - best, jnp.diff(chord) / width, tangent, width)
-    rounding = 64 * jnp.finfo(value.dtype).eps * jnp.max(jnp.abs(value))
+    allowance = rounding(value, q)
 
     def worst(part: Array) -> Array:
         return jnp.max(part.reshape(*part.shape[:-1], M, _PIECES), axis=-1)
 
     return CellBounds(
-        q_high=worst(high) + rounding,
-        q_low=-worst(-low) - rounding,
-        gap=jnp.maximum(worst(gap), 0.0) + rho + rounding,
+        q_high=worst(high) + allowance,
+        q_low=-worst(-low) - allowance,
+        gap=jnp.maximum(worst(gap), 0.0) + rho + allowance,
     )
 
 

@@ -8,17 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._errors import ModelError
 from pomdpfit._model import Primitives
+from pomdpfit._policy import checked_arguments
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int
 from pomdpfit.certificate import _levels
 
 
 class Relative(eqx.Module):
-    """Bounds on D(y) - D_R from both sides, where D = V_U - V and R is a reset."""
+    """-min(G, 1) D_R <= D - D_R <= S, where D = V_U - V and D_R is its mean after a reset."""
 
-    above: _levels.Upper
-    below: _levels.Upper
+    above: _levels.Upper  # S
+    share: _levels.Upper  # G
+    at_reset: Float[Array, ""]  # D_R
     reset: int = eqx.field(static=True)
 
 
@@ -68,30 +69,32 @@ class Certificate(eqx.Module):
 
     @property
     def difference_width(self) -> float:
-        """A bound, for all z and x at once, on the width of the intervals for Q_a - Q_reset."""
+        """A bound on the width of the intervals for Q_a - Q_reset at all z and x, a available."""
         if self.relative is None:
             return np.inf
-        beta = float(self.primitives.discount)
-        above, below = self.relative.above.table, self.relative.below.table
-        return beta * float(jnp.max(above + below))
+        above, share = self.relative.above.table, self.relative.share.table
+        at_reset = self.relative.at_reset
+        most = jnp.minimum(jnp.max(above + share * at_reset), jnp.max(above) + at_reset)
+        tables = _levels.rounding(self.upper.table, self.primitives.reward)
+        return float(self.primitives.discount * most + 4 * tables)
 
     def value_bounds(
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """V_L(z, x) <= V-bar(z, x) <= V_U(z, x)."""
-        return _as_numpy(_value_bounds(self, *self._arguments(z, x, t)))
+        return _as_numpy(_value_bounds(self, *checked_arguments(self.primitives, z, x, t)))
 
     def difference_bounds(
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on Q(z, x, a) - Q(z, x, b) for all a, where b is the reset (else action 0)."""
-        return _as_numpy(_difference_bounds(self, *self._arguments(z, x, t)))
+        return _as_numpy(_difference_bounds(self, *checked_arguments(self.primitives, z, x, t)))
 
     def choice_bounds(
         self, z: ArrayLike, x: Belief, t: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on log pi(a | z, x) for all a."""
-        return _as_numpy(_choice_bounds(self, *self._arguments(z, x, t)))
+        return _as_numpy(_choice_bounds(self, *checked_arguments(self.primitives, z, x, t)))
 
     def log_likelihood(self, evaluated: Any) -> LikelihoodInterval:
         """The interval for a `LogLikelihood` computed at the same theta.
@@ -112,29 +115,29 @@ class Certificate(eqx.Module):
         )
 
     def holds(self, solution: Any) -> bool:
-        """Whether a solution's differences of Q lie inside at every node and half-way between."""
-        states = self.primitives.states
-        beliefs = jnp.asarray(self.upper.grid.beliefs(states))
-        beliefs = jnp.concatenate([beliefs, 0.5 * (beliefs[:-1] + beliefs[1:])])
-        shape = (self.primitives.observations, len(beliefs))
-        z = np.broadcast_to(np.arange(shape[0])[:, None], shape)
-        x = jnp.broadcast_to(beliefs, (*shape, states))
-        epochs = range(self.primitives.horizon) if self.primitives.horizon is not None else [None]
+        """Whether a solution lies inside: values at every node, differences of Q half-way too.
+
+        A check at these points, not a proof; and it says little where `reason` is not empty and
+        the discount is near one, for the bounds are wide then.
+        """
+        states, horizon = self.primitives.states, self.primitives.horizon
+        nodes = self.upper.grid.beliefs(states)
+        between = 0.5 * (nodes + 1.0 / states) if states > 2 else 0.5 * (nodes[:-1] + nodes[1:])
+        z = np.arange(self.primitives.observations)[:, None]
         b = 0 if self.relative is None else self.relative.reset
-        for t in epochs:
+        for t in [None] if horizon is None else range(horizon):
             epoch = None if t is None else np.asarray(t)
-            low, high = self.difference_bounds(z, x, epoch)
-            q = np.asarray(solution.q(z, x, epoch))
-            difference = q - q[..., b : b + 1]
-            if not np.all((difference >= low) & (difference <= high)):
+            low, high = self.value_bounds(z, nodes, epoch)
+            value = np.asarray(solution.value(z, nodes, epoch))
+            inside = np.all((low <= value) & (value <= high))
+            for x in (nodes, between):
+                low, high = self.difference_bounds(z, x, epoch)
+                q = np.asarray(solution.q(z, x, epoch))
+                difference = q - q[..., b : b + 1]
+                inside &= np.all((low <= difference) & (difference <= high))
+            if not inside:
                 return False
         return True
-
-    def _arguments(self, z: ArrayLike, x: Belief, t: ArrayLike | None) -> tuple:
-        if (t is None) != (self.primitives.horizon is None):
-            raise ModelError("bounds take the epoch t with a finite horizon, and only then.")
-        z, x = jnp.asarray(z), jnp.asarray(x)
-        return z, x, None if t is None else jnp.broadcast_to(jnp.asarray(t), z.shape)
 
     def __repr__(self) -> str:
         lines = [f"Certificate ({self.nodes} nodes an edge, linear interpolation)"]
@@ -172,7 +175,9 @@ def _q_levels(
         later = _levels.expected_next(primitives, shifted, z, x)
         return now + primitives.discount * later
 
-    return bound(certificate.lower), bound(certificate.upper)
+    low, high = bound(certificate.lower), bound(certificate.upper)
+    allowance = _levels.rounding(certificate.upper.table, primitives.reward)
+    return low - allowance, high + allowance
 
 
 @eqx.filter_jit
@@ -193,12 +198,17 @@ def _difference_bounds(certificate: Certificate, z: Array, x: Array, t: Array | 
     b = 0 if relative is None else relative.reset
     low, high = q_low - q_high[..., b : b + 1], q_high - q_low[..., b : b + 1]
     if relative is not None:
+        # The allowances in q_high cancel here; those for rounding come from the differences.
+        allowance = _levels.rounding(certificate.upper.table, primitives.reward)
         upper = q_high - q_high[..., b : b + 1]
-        above, below = (
-            primitives.discount * _levels.expected_next(primitives, bound, z, x)
-            for bound in (relative.above, relative.below)
-        )
-        low, high = jnp.maximum(low, upper - above), jnp.minimum(high, upper + below)
+        above = _levels.expected_next(primitives, relative.above, z, x)
+        share = _levels.expected_next(primitives, relative.share, z, x)
+        below = jnp.minimum(share, 1.0) * relative.at_reset
+        low = jnp.maximum(low, upper - primitives.discount * above - allowance)
+        high = jnp.minimum(high, upper + primitives.discount * below + allowance)
+    mask = _mask(certificate, z)
+    if mask is not None:  # an action that cannot be taken has no value to bound
+        low, high = jnp.where(mask, low, -jnp.inf), jnp.where(mask, high, jnp.inf)
     return low.at[..., b].set(0.0), high.at[..., b].set(0.0)
 
 

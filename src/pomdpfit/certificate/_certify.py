@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import BellmanOperator, bellman_operator
-from pomdpfit._errors import SolveError
+from pomdpfit._errors import ModelError, SolveError
 from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._kernel import Kernel
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import Linear
 from pomdpfit._types import Array
@@ -15,24 +16,50 @@ from pomdpfit.certificate import _cells, _levels, _regeneration
 from pomdpfit.certificate._certificate import Certificate, Relative
 from pomdpfit.solvers import Newton, make_plan
 
+# Sums of probabilities may miss one by rounding, which the allowances cover, and by no more.
+_MASS_TOLERANCE = 1e-14
+
 
 def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
     """Solve the linear scheme on `nodes` nodes an edge and bound the truth around it."""
     grid = Linear(nodes)
+    kernel = _exact_kernel(primitives)
+    primitives = eqx.tree_at(lambda p: p.kernel, primitives, kernel)
     if primitives.horizon is not None:
         upper, alpha = _certify_finite(primitives, grid)
-        flat = (
-            _levels.Upper(upper.reshape(-1, upper.shape[-1]), grid),
-            _levels.Lower(alpha.reshape(-1, *alpha.shape[2:]), grid),
-        )
-        return Certificate(*flat, primitives, None, "the horizon is finite")
-    plan = make_plan(jax.tree.map(np.asarray, primitives.kernel))
-    upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
+        upper, alpha = (part.reshape(-1, *part.shape[2:]) for part in (upper, alpha))
+        relative, reason = None, "the horizon is finite"
+    else:
+        plan = make_plan(jax.tree.map(np.asarray, kernel))
+        upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
     if not bool(jnp.isfinite(upper).all() & jnp.isfinite(alpha).all()):
         raise SolveError("no certificate: the linear scheme was not solved at this theta.")
     levels = _levels.Upper(upper, grid), _levels.Lower(alpha, grid)
-    relative, reason = _relative(primitives, *levels, operator, value, rho)
+    if primitives.horizon is None:
+        relative, reason = _relative(primitives, *levels, operator, value, rho)
     return Certificate(*levels, primitives, relative, reason)
+
+
+def _exact_kernel(primitives: Primitives) -> Kernel:
+    """The kernel with as many rows of successors as of probabilities, if it sums to one exactly."""
+    kernel = primitives.kernel
+    probability = np.asarray(kernel.probability)
+    off = np.abs(probability.sum(axis=(2, 4)) - 1.0) > _MASS_TOLERANCE
+    if primitives.available is not None:
+        off = off & np.asarray(primitives.available)[:, :, None]
+    if off.any():
+        z, a, s = (int(i) for i in np.argwhere(off)[0])
+        raise ModelError(
+            f"no certificate: the kernel at (z={z}, s={s}, a={a}) does not sum to 1 up to "
+            "rounding. Derive one entry of each row of probabilities from the others."
+        )
+    rows = max(len(kernel.successors), len(probability))
+    shape = (rows, *kernel.successors.shape[1:])
+    return Kernel(
+        jnp.broadcast_to(jnp.asarray(kernel.successors), shape),
+        jnp.broadcast_to(jnp.asarray(probability), (*shape, *probability.shape[3:])),
+        observations=kernel.observations,
+    )
 
 
 @eqx.filter_jit
@@ -68,19 +95,20 @@ def _relative(
     if reset is None:
         return None, "no action resets (z, s) to one law whatever came before"
     law = tuple(map(jnp.asarray, _regeneration.reset_law(primitives.kernel, reset)))
-    at_reset = (upper(*law) - lower(*law)).sum()
-    above, below, found = _bounds_to_reset(
+    at_reset = jnp.maximum((upper(*law) - lower(*law)).sum(), 0.0)
+    at_reset = at_reset + _levels.rounding(upper.table, lower.alpha)
+    above, share, found = _bounds_to_reset(
         primitives, upper.grid, operator, value, rho, at_reset, reset
     )
     if not bool(found):
         return None, "the time to a reset is too long for its bounds to close on this grid"
-    grid = upper.grid
-    return Relative(_levels.Upper(above, grid), _levels.Upper(below, grid), reset), ""
+    tables = _levels.Upper(above, upper.grid), _levels.Upper(share, upper.grid)
+    return Relative(*tables, at_reset, reset), ""
 
 
 @eqx.filter_jit
 def _bounds_to_reset(primitives, grid, operator, value, rho, at_reset, reset):  # type: ignore[no-untyped-def]
-    """S, G D_R, and whether both are proven."""
+    """S, whether it is proven, and G, which is one at the most."""
     bounds = _cells.cell_bounds(primitives, grid, value, rho)
     stencil = operator.stencil
     choice = _regeneration.highest_choice(primitives, bounds, 0.0)
@@ -91,5 +119,5 @@ def _bounds_to_reset(primitives, grid, operator, value, rho, at_reset, reset):  
     choice = _regeneration.highest_choice(primitives, bounds, slack)
     each_period = jnp.full_like(bounds.gap, 1.0) * (1.0 - primitives.discount)
     discounting = _regeneration.recursion(primitives, stencil, each_period, choice, reset)
-    share, proven_too = _regeneration.supersolution(discounting)
-    return above, jnp.minimum(share, 1.0) * at_reset, proven & proven_too
+    share, found = _regeneration.supersolution(discounting)
+    return above, jnp.where(found, share, 1.0), proven

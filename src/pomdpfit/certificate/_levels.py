@@ -27,9 +27,15 @@ _IMPROVEMENTS = 5
 _LINEAR_TOLERANCE = 1e-13
 
 
+def rounding(*arrays: Array) -> Float[Array, ""]:
+    """What a sum of products of numbers of this size can be off by, generously."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in arrays]))
+    return 64 * jnp.finfo(arrays[0].dtype).eps * largest
+
+
 def upper_bound(operator: BellmanOperator, value: Float[Array, "Z n"]) -> tuple[Array, Array]:
     """Nodal values of V_U from an approximate fixed point, and its residual rho."""
-    rho = jnp.max(jnp.abs(operator(value[..., None])[..., 0] - value))
+    rho = jnp.max(jnp.abs(operator(value[..., None])[..., 0] - value)) + rounding(value)
     return value + rho / (1.0 - operator.primitives.discount), rho
 
 
@@ -95,7 +101,8 @@ def _evaluate(
     now = jnp.einsum("zan,zsa->zns", controller.choice, primitives.reward)
     now = now + controller.bonus[..., None]
     alpha = linear_solver(moves, plan, _LINEAR_TOLERANCE)(now)
-    return alpha, jnp.max(jnp.abs(now + apply(moves, alpha) - alpha))
+    residual = jnp.max(jnp.abs(now + apply(moves, alpha) - alpha))
+    return alpha, residual + rounding(now, alpha)
 
 
 def best_continuation(
@@ -128,12 +135,20 @@ def finite_levels(
         controller = _controller(primitives, q, jnp.zeros(0, dtype=int))
         below = jnp.einsum("zan,zans->zns", controller.choice, q_by_state)
         below = _best_at_nodes(below + controller.bonus[..., None], nodes)
-        return (operator(upper[..., None])[..., 0], below), later
+        above = operator(upper[..., None])[..., 0]
+        return (above + rounding(above), below - rounding(below)), later
 
     last = grid.linear(primitives.terminal)[..., 0]
     alpha = jnp.broadcast_to(primitives.terminal[:, None, :], (*last.shape, primitives.states))
     _, levels = jax.lax.scan(step, (last, alpha), None, length=primitives.horizon, reverse=True)
     return levels
+
+
+def _cell(mass: Float[Array, "*b S"], grid: Linear) -> tuple[Array, Array, Array]:
+    """sigma, and the vertices and weights of the cell that holds m / sigma."""
+    sigma = mass.sum(axis=-1)
+    belief = mass / jnp.where(sigma > 0, sigma, 1.0)[..., None]
+    return sigma, *_grid.locate(belief, grid.resolution)
 
 
 class Upper(eqx.Module):
@@ -144,9 +159,7 @@ class Upper(eqx.Module):
 
     def __call__(self, z: Int[Array, "*b"], mass: Float[Array, "*b S"]) -> Float[Array, "*b"]:
         """The perspective sigma V(z, m / sigma), sigma = sum of m."""
-        sigma = mass.sum(axis=-1)
-        belief = mass / jnp.where(sigma > 0, sigma, 1.0)[..., None]
-        position, weight = _grid.locate(belief, self.grid.resolution)
+        sigma, position, weight = _cell(mass, self.grid)
         return sigma * (weight * self.table[z[..., None], position]).sum(axis=-1)
 
 
@@ -158,9 +171,7 @@ class Lower(eqx.Module):
 
     def __call__(self, z: Int[Array, "*b"], mass: Float[Array, "*b S"]) -> Float[Array, "*b"]:
         """The perspective of V_L, which is max of alpha_i . m."""
-        sigma = mass.sum(axis=-1)
-        belief = mass / jnp.where(sigma > 0, sigma, 1.0)[..., None]
-        position, _ = _grid.locate(belief, self.grid.resolution)
+        _, position, _ = _cell(mass, self.grid)
         lines = jnp.einsum("...vs,...s->...v", self.alpha[z[..., None], position], mass)
         return jnp.max(lines, axis=-1)
 

@@ -122,8 +122,9 @@ def _bend(kernel: Kernel, cells: int) -> Float[Array, "#Z A K M"]:
     least = jnp.minimum(sigma[..., :-1], sigma[..., 1:])
     most = jnp.maximum(sigma[..., :-1], sigma[..., 1:])
     # Two bounds of the chord's height above sigma y^2; the first is void where sigma vanishes.
-    curved = det[..., None] ** 2 / jnp.where(least > 0, least, 1.0) ** 3 / (4.0 * cells**2)
-    curved = jnp.where(least > 0, curved, jnp.inf)
+    floor = jnp.where(least > 0, least, 1.0)
+    curved = (det[..., None] / floor) ** 2 / floor / (4.0 * cells**2)
+    curved = jnp.where((least > 0) & jnp.isfinite(curved), curved, jnp.inf)
     height = jnp.minimum(curved, jnp.maximum(square[..., :-1], square[..., 1:]))
     return 0.5 * cells**2 * height + most / 8.0
 

@@ -9,10 +9,10 @@ import pandas as pd
 from pomdpfit._belief import Filtered, run_filter, run_smoother
 from pomdpfit._errors import ImpossibleObservationError
 from pomdpfit._impossible import explain_impossible
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
-from pomdpfit._priors import AbstractPrior, prior_or_default
+from pomdpfit._priors import AbstractPrior, checked_with_prior
 from pomdpfit._types import Float, Theta
 
 
@@ -54,10 +54,7 @@ def smooth_beliefs(
 def _run(  # type: ignore[no-untyped-def]
     model: Model, theta: Theta, panel: Panel, prior: AbstractPrior | None
 ):
-    own = model.space()
-    primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
-    prior = prior_or_default(prior, primitives.states)
-    theta = (own | prior.space(primitives.states)).check(theta)
+    primitives, prior, theta = checked_with_prior(model, theta, prior)
     panel.check(primitives)
     x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
     filtered: Filtered = eqx.filter_jit(run_filter)(primitives.kernel, panel.arrays(), x0)
