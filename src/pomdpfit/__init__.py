@@ -34,6 +34,7 @@ from pomdpfit._panel import Panel
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._priors import CommonPrior, KnownPrior
 from pomdpfit._schemes import Linear, Smooth
+from pomdpfit._sensitivity import Sensitivity, sensitivity
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
 from pomdpfit._simulate import Simulation, simulate
 from pomdpfit._solve import Solution, certify, solve
@@ -72,6 +73,7 @@ __all__ = [
     "Real",
     "RelativeValueIteration",
     "Result",
+    "Sensitivity",
     "Simplex",
     "Simulation",
     "Smooth",
@@ -91,6 +93,7 @@ __all__ = [
     "reset_kernel",
     "score",
     "score_obs",
+    "sensitivity",
     "simulate",
     "smooth_beliefs",
     "solve",

@@ -46,6 +46,15 @@ def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array,
     return backward_induction(operator, scheme.linear(primitives.terminal), primitives.horizon)
 
 
+def attached_value(
+    primitives: Primitives, solved: Float[Array, "*H Z n c"], scheme: AbstractScheme, plan: Plan
+) -> Float[Array, "*H Z n c"]:
+    """The value that has been solved for, as a differentiable function of the primitives."""
+    if primitives.horizon is None:
+        return implicit_value(primitives, solved, scheme=scheme, plan=plan)
+    return solve_finite(primitives, scheme)
+
+
 @eqx.filter_custom_jvp
 def implicit_value(
     primitives: Primitives, coefficients: Array, *, scheme: AbstractScheme, plan: Plan

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit._belief import run_filter
-from pomdpfit._fixed_point import implicit_value, solve_finite
+from pomdpfit._fixed_point import attached_value
 from pomdpfit._model import Model
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._policy import action_values
@@ -51,10 +51,7 @@ class Problem(eqx.Module):
 
     def value(self, theta: Theta, solved: Float[Array, "*H Z n c"]) -> Float[Array, "*H Z n c"]:
         """The value that has been solved for, as a differentiable function of theta."""
-        primitives = self.model.primitives(theta)
-        if primitives.horizon is None:
-            return implicit_value(primitives, solved, scheme=self.grid, plan=self.plan)
-        return solve_finite(primitives, self.grid)
+        return attached_value(self.model.primitives(theta), solved, self.grid, self.plan)
 
     def terms(
         self,
