@@ -13,6 +13,7 @@ from helpers import random_paths
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
 from pomdpfit._solve import plan_for
+from pomdpfit.solvers import _linear
 
 # Central differences err by step^2 times a third derivative and by rounding / step. Third
 # derivatives of log p are 2 / p^3 for each of the rare increments with p = 0.001 .. 0.04, so the
@@ -212,3 +213,11 @@ def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
     for name in theta:
         np.testing.assert_allclose(ours[name], expected[name], atol=1e-8 * size, rtol=0)
         assert np.abs(expected[name]).max() > 0, name
+
+
+def test_a_derivative_whose_system_is_not_solved_is_refused(monkeypatch):
+    """Nothing solves a system to a residual of zero."""
+    monkeypatch.setattr(_linear, "_WORST_RESIDUAL", 0.0)
+    likelihood, theta = engine(grid=pf.Smooth(35))
+    with pytest.raises(pf.SolveError, match="derivative"):
+        likelihood.gradient(theta)

@@ -85,7 +85,7 @@ def test_factored_kernel_is_transition_times_observation():
     kernel = pf.factored_kernel(transition, observation)
     kernel.check()
     assert kernel.probability.shape[0] == 1  # nothing is repeated over z
-    assert not kernel.depends_on_z
+    assert len(kernel.successors) == len(kernel.probability) == 1
     expected = np.zeros((Z, S, A, Z, S))
     for z, s, a, z1, s1 in np.ndindex(expected.shape):
         expected[z, s, a, z1, s1] = transition[s, a, s1] * observation[s1, a, z1]

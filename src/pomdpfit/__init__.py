@@ -3,7 +3,6 @@
 from pomdpfit import models
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
-    ConvergenceWarning,
     GridTooLargeError,
     ImpossibleObservationError,
     ModelError,
@@ -48,7 +47,6 @@ __all__ = [
     "Beliefs",
     "Certificate",
     "CommonPrior",
-    "ConvergenceWarning",
     "GridTooLargeError",
     "Gumbel",
     "ImpossibleObservationError",

@@ -31,10 +31,6 @@ class PrecisionError(PomdpfitError, RuntimeError):
     """64-bit floats are switched off in JAX."""
 
 
-class ConvergenceWarning(UserWarning):
-    """A result is returned that is not converged."""
-
-
 class Result(enum.IntEnum):
     """How an iteration ended."""
 

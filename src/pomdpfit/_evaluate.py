@@ -14,7 +14,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, prior_or_default
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import checked_grid, outcome, plan_for, solved_state
+from pomdpfit._solve import checked_grid, finite_derivative, outcome, plan_for, solved_state
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState
 
@@ -103,7 +103,7 @@ class Likelihood:
         terms, gradient = _likelihood.gradient(
             self._problem, free, fixed, state.coefficients, self._arrays, self._data
         )
-        vector = np.asarray(self.space.gradient_vector(gradient))
+        vector = finite_derivative(self.space.gradient_vector(gradient))
         series = pd.Series(vector, self.space.free_names, name="score")
         return self._result(theta, state, terms), series
 
@@ -121,7 +121,7 @@ class Likelihood:
             self._data,
         )
         frame = pd.DataFrame(
-            np.asarray(scores),
+            finite_derivative(scores),
             index=pd.Index(self.panel.agents, name="agent"),
             columns=self.space.free_names,
         )

@@ -31,28 +31,18 @@ class Kernel(eqx.Module):
         """|A|."""
         return self.probability.shape[1]
 
-    @property
-    def depends_on_z(self) -> bool:
-        """Whether the z axis is stored in full."""
-        return self.probability.shape[0] > 1 or self.successors.shape[0] > 1
-
-    def row(self, z: Int[ArrayLike, "*b"]) -> Int[Array, "*b"]:
-        """The stored row of observation z, for `probability`."""
-        return jnp.asarray(z) if self.probability.shape[0] > 1 else jnp.zeros_like(z)
-
     def transition(
         self, z: Int[Array, "*b"], a: Int[Array, "*b"], z_next: Int[Array, "*b"]
     ) -> Float[Array, "*b S S"]:
         """P(z', . | z, ., a), looked up by z'; zero where z' is no successor."""
-        row = z if self.successors.shape[0] > 1 else jnp.zeros_like(z)
-        match = jnp.asarray(self.successors)[row, a] == z_next[..., None]
+        match = at_z(self.successors, z, a) == z_next[..., None]
         slot = jnp.argmax(match, axis=-1)  # padding repeats a real successor, which comes first
-        matrix = jnp.asarray(self.probability)[self.row(z), a, slot]
+        matrix = at_z(self.probability, z, a, slot)
         return jnp.where(jnp.any(match, axis=-1)[..., None, None], matrix, 0.0)
 
     def predictive(self, z: Int[Array, "*b"], a: Int[Array, "*b"]) -> Float[Array, "*b S S"]:
         """P(s' | z, s, a), whatever z' may be."""
-        return jnp.asarray(self.probability).sum(axis=2)[self.row(z), a]
+        return at_z(jnp.asarray(self.probability).sum(axis=2), z, a)
 
     def to_dense(self) -> Float[np.ndarray, "Z S A Z S"]:
         """The full table P[z, s, a, z', s'], for small models and for tests."""
@@ -88,6 +78,12 @@ class Kernel(eqx.Module):
                 f"{mass[z, a, s]:.6g}."
             )
         _check_distinct(successors, probability)
+
+
+def at_z(table: ArrayLike, z: Int[Array, "*b"], *further: ArrayLike | slice) -> Array:
+    """table[z, ...], where a table of one row serves every z."""
+    table = jnp.asarray(table)
+    return table[z if table.shape[0] > 1 else jnp.zeros_like(z), *further]
 
 
 def _check_shapes(successors: np.ndarray, probability: np.ndarray, observations: int) -> None:

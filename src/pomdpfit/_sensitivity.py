@@ -14,7 +14,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._policy import action_values, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import plan_for, solve_primitives
+from pomdpfit._solve import finite_derivative, plan_for, solve_primitives
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Theta
 from pomdpfit.solvers import Plan
 
@@ -57,7 +57,7 @@ def sensitivity(
     value, policy = _push(
         model, space.check(theta), space.directions(), solution.coefficients, where, *static
     )
-    value, policy = (np.moveaxis(np.asarray(part), 0, -1) for part in (value, policy))
+    value, policy = (np.moveaxis(finite_derivative(part), 0, -1) for part in (value, policy))
     return Sensitivity(value, policy, tuple(space.free_names))
 
 

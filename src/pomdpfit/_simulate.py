@@ -10,6 +10,7 @@ import numpy as np
 
 from pomdpfit._belief import update_belief
 from pomdpfit._errors import ModelError
+from pomdpfit._kernel import at_z
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._policy import ActionValues
@@ -119,11 +120,10 @@ def _paths(
 def _move(values: ActionValues, state: _Agent, a: Array, keys: Array) -> _Agent:
     """(z', s') drawn jointly from P(. | z, s, a), and the belief after seeing z'."""
     kernel = values.primitives.kernel
-    row = state.z if kernel.successors.shape[0] > 1 else jnp.zeros_like(state.z)
-    law = jnp.asarray(kernel.probability)[kernel.row(state.z), a, :, state.s]
+    law = at_z(kernel.probability, state.z, a, slice(None), state.s)
     flat = law.reshape(law.shape[0], -1)
     drawn = jax.vmap(jax.random.categorical)(keys, jnp.log(flat))
     k, s = jnp.divmod(drawn, law.shape[-1])
-    z = jnp.asarray(kernel.successors)[row, a, k]
+    z = at_z(kernel.successors, state.z, a, k)
     _, x = update_belief(kernel, state.z, state.x, a, z)
     return _Agent(z, s, x)

@@ -150,6 +150,16 @@ def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Resul
     return result
 
 
+def finite_derivative(derivative: Array) -> np.ndarray:
+    """The derivative as numbers, or an error where its linear system was not solved."""
+    if not np.isfinite(derivative).all():
+        raise SolveError(
+            "the linear system behind a derivative was not solved to 1e-8. Use fewer belief nodes "
+            "or a lower discount; with a small model the system is solved directly."
+        )
+    return np.asarray(derivative)
+
+
 def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> AbstractScheme:
     """The grid given, or the default, after checks of kind and memory."""
     grid = default_scheme(primitives.states) if grid is None else grid

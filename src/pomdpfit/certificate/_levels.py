@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from pomdpfit import _grid
 from pomdpfit._bellman import BellmanOperator, Stencil
+from pomdpfit._kernel import at_z
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import Linear
 from pomdpfit._types import Array, Float, Int
@@ -181,12 +182,9 @@ def expected_next(  # type: ignore[no-untyped-def]
 ) -> Float[Array, "*b A"]:
     """sum_k sigma_k f(z_k, lambda_k) for each action, with f given as its perspective."""
     kernel = primitives.kernel
-    row = z if kernel.successors.shape[0] > 1 else jnp.zeros_like(z)
-    successors = jnp.asarray(kernel.successors)[row]
-    probability = jnp.asarray(kernel.probability)
 
     def one_action(a: Array) -> Array:
-        mass = jnp.einsum("...s,...kst->...kt", x, probability[kernel.row(z), a])
-        return function(successors[..., a, :], mass).sum(axis=-1)
+        mass = jnp.einsum("...s,...kst->...kt", x, at_z(kernel.probability, z, a))
+        return function(at_z(kernel.successors, z, a), mass).sum(axis=-1)
 
     return jnp.moveaxis(jax.lax.map(one_action, jnp.arange(kernel.actions)), 0, -1)

@@ -20,6 +20,7 @@ from pomdpfit.solvers._plan import Plan
 _DENSE_UP_TO = 1200
 _STICKY_UP_TO = 1200  # coefficients in one observation's block that is inverted densely
 _PASSES = 3
+_WORST_RESIDUAL = 1e-8  # relative, of a system behind a derivative
 
 
 def apply(derivative: Stencil, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
@@ -61,16 +62,22 @@ def _swept(
             matvec, b, M=sweep, tol=tolerance, restart=20, maxiter=10, solve_method="incremental"
         )[0]
 
-    def solve(_: Callable, b: Array) -> Array:
-        return gmres(matvec, sweep, b)
+    def solve(matvec: Callable, b: Array) -> Array:
+        return _or_nan(matvec, gmres(matvec, sweep, b), b)
 
     def transpose_solve(matvec_transposed: Callable, b: Array) -> Array:
         turned = jax.linear_transpose(sweep, b)
-        return gmres(matvec_transposed, lambda r: turned(r)[0], b)
+        return _or_nan(matvec_transposed, gmres(matvec_transposed, lambda r: turned(r)[0], b), b)
 
-    if not transposable:
+    if not transposable:  # as inside Newton's method, whose residual shows what went wrong
         return lambda b: gmres(matvec, sweep, b)
     return lambda b: jax.lax.custom_linear_solve(matvec, b, solve, transpose_solve)
+
+
+def _or_nan(matvec: Callable, d: Array, b: Array) -> Array:
+    """d if it solves the system, else NaN: a derivative must not be wrong in silence."""
+    off = jnp.max(jnp.abs(matvec(d) - b))
+    return jnp.where(off <= _WORST_RESIDUAL * jnp.max(jnp.abs(b)), d, jnp.nan)
 
 
 def _sweep(derivative: Stencil, plan: Plan) -> Callable[[Array], Array]:
