@@ -232,3 +232,14 @@ def test_the_horizon_is_respected():
 def test_arguments_that_make_no_sense_are_refused(options):
     with pytest.raises(pf.ModelError):
         run(**options)
+
+
+def test_a_solution_given_is_used_and_must_be_of_the_same_theta():
+    model = pf.models.Tiger()
+    theta, prior = model.example(), pf.KnownPrior([0.5, 0.5])
+    solution = pf.solve(model, theta)
+    options = dict(agents=5, periods=7, seed=3, prior=prior)
+    given = pf.simulate(model, theta, solution=solution, **options)
+    np.testing.assert_array_equal(given.a, pf.simulate(model, theta, **options).a)
+    with pytest.raises(pf.ModelError, match="another"):
+        pf.simulate(model, {**theta, "gold": 11.0}, solution=solution, **options)

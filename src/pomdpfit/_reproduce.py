@@ -71,7 +71,15 @@ def reproduce(
     prior = KnownPrior(np.stack([good, 1 - good], axis=1))
     z0 = rng.integers(0, model.bins, size=agents)
     simulation = simulate(
-        model, theta, agents=agents, periods=periods, seed=seed, prior=prior, z0=z0, hidden=True
+        model,
+        theta,
+        agents=agents,
+        periods=periods,
+        seed=seed,
+        prior=prior,
+        z0=z0,
+        solution=solution,
+        hidden=True,
     )
     assert isinstance(simulation, Simulation)
     stage("evaluating the log-likelihood at the truth")

@@ -17,7 +17,7 @@ from pomdpfit._policy import ActionValues
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, checked_with_prior
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import solve_primitives
+from pomdpfit._solve import Solution, solve_primitives
 from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
 
 
@@ -50,6 +50,7 @@ def simulate(
     prior: AbstractPrior | None = None,
     z0: ArrayLike | int = 0,
     grid: AbstractScheme | None = None,
+    solution: Solution | None = None,
     hidden: bool = False,
 ) -> Panel | Simulation:
     """Simulate `agents` agents over `periods` choices and as many transitions.
@@ -57,7 +58,8 @@ def simulate(
     Each agent starts at z0 (one for all, or one each) with the prior's belief x0, and s0 is drawn
     from x0: otherwise the agent would not be Bayesian. Agent i's draws depend on the seed and on i
     alone. The last row of each agent holds z without an action. `hidden=True` returns a
-    `Simulation` with the hidden path and the beliefs beside the panel.
+    `Simulation` with the hidden path and the beliefs beside the panel. A `solution` at the same
+    theta saves solving again.
     """
     for name, value, least in (("agents", agents, 1), ("periods", periods, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or value < least:
@@ -68,7 +70,10 @@ def simulate(
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
     x0 = jnp.broadcast_to(x0, (agents, primitives.states))
     z0 = _first_observations(z0, agents, primitives.observations)
-    solution = solve_primitives(primitives, grid)
+    if solution is None:
+        solution = solve_primitives(primitives, grid)
+    elif not eqx.tree_equal(solution.primitives, primitives):
+        raise ModelError("the solution given is of another model or another theta.")
     z, a, s, x = _paths(solution.values, x0, jnp.asarray(z0), jax.random.key(seed), periods)
     panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
     panel = dataclasses.replace(panel, notes=(f"simulated with seed {seed}",))
