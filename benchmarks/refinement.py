@@ -6,6 +6,7 @@ The choice part of the log-likelihood and its gradient in theta2 (stay, incremen
 is no maximum, on linear and smooth grids against a fine smooth one.
 """
 
+import functools
 from pathlib import Path
 
 import matplotlib
@@ -21,6 +22,7 @@ NODES = (13, 26, 51, 101, 201)
 DYNAMICS = ("stay", "increment")
 
 
+@functools.cache
 def setting() -> tuple[pf.models.EngineReplacement, dict, pf.Panel, pf.KnownPrior]:
     """The paper's model at discount 0.9999, and a theta moved off the truth."""
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)

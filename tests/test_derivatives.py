@@ -12,8 +12,7 @@ import pomdpfit as pf
 from helpers import random_paths
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
-from pomdpfit._solve import plan_for
-from pomdpfit.solvers import _linear
+from pomdpfit.solvers import _linear, make_plan
 
 # Central differences err by step^2 times a third derivative and by rounding / step. Third
 # derivatives of log p are 2 / p^3 for each of the rare increments with p = 0.001 .. 0.04, so the
@@ -193,7 +192,7 @@ def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
     model, grid = pf.models.EngineReplacement(bins=8, discount=0.9), pf.Smooth(15)
     theta = model.example() | {"RC": jnp.asarray(2.0), "cost": jnp.array([20.0, 150.0])}
     first = model.primitives(theta)
-    start, plan = cold_start(first, grid), plan_for(first)
+    start, plan = cold_start(first, grid), make_plan(first.kernel)
     weights = np.random.default_rng(5).normal(size=start.shape)
 
     def implicit(theta):

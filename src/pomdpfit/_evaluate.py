@@ -1,6 +1,7 @@
 """The likelihood of a panel, its gradient and its per-agent scores, as users call them."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,9 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, prior_or_default
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import checked_grid, finite_derivative, outcome, plan_for, solved_state
+from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
 from pomdpfit._types import Array, Float, Theta
-from pomdpfit.solvers import AbstractSolver, Newton, SolverState
+from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Likelihood:
             raise PanelError(f"panel must be a pf.Panel, not {type(panel)}: see Panel.from_frame.")
         self.model, self.panel = model, panel
         own = model.space() if space is None else space
-        self._model_names = tuple(own.parameters)
+        self._own = own
         sketch = checked_primitives(model, own.example(), own)
         self.prior = prior_or_default(prior, sketch.states)
         self.space = own | self.prior.space(sketch.states)
@@ -83,7 +84,9 @@ class Likelihood:
         self._arrays = panel.arrays()
         self.grid = checked_grid(sketch, grid)
         self._solver = Newton() if solver is None else solver
-        self._problem = _likelihood.Problem(model, self.prior.rule(), self.grid, plan_for(sketch))
+        self._problem = _likelihood.Problem(
+            model, self.prior.rule(), self.grid, make_plan(sketch.kernel)
+        )
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
@@ -114,7 +117,7 @@ class Likelihood:
         theta, state = self._solved(theta, start)
         terms, scores = _likelihood.scores(
             self._problem,
-            self.space.directions(),
+            self._directions,
             theta,
             state.coefficients,
             self._arrays,
@@ -127,13 +130,15 @@ class Likelihood:
         )
         return self._result(theta, state, terms), frame
 
+    @functools.cached_property
+    def _directions(self) -> dict[str, np.ndarray]:
+        return self.space.directions()
+
     def _solved(self, theta: Theta, start: Array | None) -> tuple[dict[str, Array], SolverState]:
         """theta after all checks, and the value there."""
         theta = self.space.check(theta)
-        own = ParameterSpace({name: self.space.parameters[name] for name in self._model_names})
-        primitives = checked_primitives(self.model, {n: theta[n] for n in own.parameters}, own)
-        if primitives.horizon is not None:
-            start = None  # backward induction starts at the end
+        own = {name: theta[name] for name in self._own.parameters}
+        primitives = checked_primitives(self.model, own, self._own)
         state = solved_state(primitives, self.grid, self._solver, self._problem.plan, start)
         outcome(state, self._solver, throw=True)
         return theta, state

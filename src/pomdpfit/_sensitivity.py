@@ -14,9 +14,9 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._policy import action_values, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._solve import finite_derivative, plan_for, solve_primitives
+from pomdpfit._solve import finite_derivative, solve_primitives
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Theta
-from pomdpfit.solvers import Plan
+from pomdpfit.solvers import Plan, make_plan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def sensitivity(
     primitives = checked_primitives(model, theta, space)
     solution = solve_primitives(primitives, grid)
     where = checked_arguments(primitives, z, x, t)
-    static = solution.grid, plan_for(primitives)
+    static = solution.grid, make_plan(primitives.kernel)
     value, policy = _push(
         model, space.check(theta), space.directions(), solution.coefficients, where, *static
     )

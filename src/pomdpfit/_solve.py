@@ -3,7 +3,6 @@
 import functools
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -107,7 +106,7 @@ def solve_primitives(
     grid = checked_grid(primitives, grid)
     solver = Newton() if solver is None else solver
     first = None if start is None else start.coefficients
-    state = solved_state(primitives, grid, solver, plan_for(primitives), first)
+    state = solved_state(primitives, grid, solver, make_plan(primitives.kernel), first)
     result = outcome(state, solver, throw=throw)
     values = _action_values(primitives, grid, state.coefficients)
     return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
@@ -168,11 +167,6 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     grid.check(primitives.states)
     refuse_if_too_large(primitives, grid)
     return grid
-
-
-def plan_for(primitives: Primitives) -> Plan:
-    """The order in which the observations of these primitives are swept."""
-    return make_plan(jax.tree.map(np.asarray, primitives.kernel))
 
 
 _infinite = eqx.filter_jit(solve_infinite)

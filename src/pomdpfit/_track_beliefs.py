@@ -35,8 +35,7 @@ def filter_beliefs(
     model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
 ) -> Beliefs:
     """What the agent believes at each period: P(s_t | z_0..z_t, a_0..a_{t-1})."""
-    _, filtered, labels = _run(model, theta, panel, prior)
-    log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
+    _, filtered, log_sigma, labels = _run(model, theta, panel, prior)
     return Beliefs(np.asarray(filtered.belief), log_sigma, panel, labels)
 
 
@@ -45,10 +44,13 @@ def smooth_beliefs(
     model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
 ) -> Beliefs:
     """What the whole panel tells about each period: P(s_t | z_0..z_T, a_0..a_T)."""
-    kernel, filtered, labels = _run(model, theta, panel, prior)
-    smoothed = eqx.filter_jit(run_smoother)(kernel, panel.arrays(), filtered)
-    log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
+    kernel, filtered, log_sigma, labels = _run(model, theta, panel, prior)
+    smoothed = _smooth(kernel, panel.arrays(), filtered)
     return Beliefs(np.asarray(smoothed), log_sigma, panel, labels)
+
+
+_filter = eqx.filter_jit(run_filter)
+_smooth = eqx.filter_jit(run_smoother)
 
 
 def _run(  # type: ignore[no-untyped-def]
@@ -57,12 +59,11 @@ def _run(  # type: ignore[no-untyped-def]
     primitives, prior, theta = checked_with_prior(model, theta, prior)
     panel.check(primitives)
     x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
-    filtered: Filtered = eqx.filter_jit(run_filter)(primitives.kernel, panel.arrays(), x0)
-    needed = panel.continues & panel.informs
-    log_sigma = np.where(needed, filtered.log_sigma, 0.0)
+    filtered: Filtered = _filter(primitives.kernel, panel.arrays(), x0)
+    log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
     if np.isneginf(log_sigma).any():
         raise ImpossibleObservationError(
             explain_impossible(primitives, panel, log_sigma, np.asarray(filtered.belief))
         )
     labels = model.state_labels() or tuple(map(str, range(primitives.states)))
-    return primitives.kernel, filtered, labels
+    return primitives.kernel, filtered, log_sigma, labels

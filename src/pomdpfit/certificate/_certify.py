@@ -1,7 +1,6 @@
 """Making a certificate: levels for any model, differences where something resets."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,21 +22,23 @@ _MASS_TOLERANCE = 1e-14
 def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
     """Solve the linear scheme on `nodes` nodes an edge and bound the truth around it."""
     grid = Linear(nodes)
-    kernel = _exact_kernel(primitives)
-    primitives = eqx.tree_at(lambda p: p.kernel, primitives, kernel)
+    primitives = eqx.tree_at(lambda p: p.kernel, primitives, _exact_kernel(primitives))
     if primitives.horizon is not None:
-        upper, alpha = _certify_finite(primitives, grid)
-        upper, alpha = (part.reshape(-1, *part.shape[2:]) for part in (upper, alpha))
-        relative, reason = None, "the horizon is finite"
-    else:
-        plan = make_plan(jax.tree.map(np.asarray, kernel))
-        upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
+        by_epoch = _certify_finite(primitives, grid)
+        levels = _tables(grid, *(part.reshape(-1, *part.shape[2:]) for part in by_epoch))
+        return Certificate(*levels, primitives, None, "the horizon is finite")
+    plan = make_plan(primitives.kernel)
+    upper, alpha, value, rho, operator = _certify_levels(primitives, grid, plan)
+    levels = _tables(grid, upper, alpha)
+    relative, reason = _relative(primitives, *levels, operator, value, rho)
+    return Certificate(*levels, primitives, relative, reason)
+
+
+def _tables(grid: Linear, upper: Array, alpha: Array) -> tuple[_levels.Upper, _levels.Lower]:
+    """Both bounds as functions, if they are numbers."""
     if not bool(jnp.isfinite(upper).all() & jnp.isfinite(alpha).all()):
         raise SolveError("no certificate: the linear scheme was not solved at this theta.")
-    levels = _levels.Upper(upper, grid), _levels.Lower(alpha, grid)
-    if primitives.horizon is None:
-        relative, reason = _relative(primitives, *levels, operator, value, rho)
-    return Certificate(*levels, primitives, relative, reason)
+    return _levels.Upper(upper, grid), _levels.Lower(alpha, grid)
 
 
 def _exact_kernel(primitives: Primitives) -> Kernel:
