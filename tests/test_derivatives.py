@@ -93,7 +93,7 @@ def engine(zero=None, grid=pf.Smooth(41)):  # noqa: B008 (grids are frozen)
 @pytest.mark.parametrize("discount", [0.95, 0.9999])
 def test_engine_score_equals_differences_with_free_prior_and_discount(discount):
     likelihood, theta = engine()
-    assert {"x0[0]", "discount", "RC"} <= set(likelihood.space.free_names)
+    assert {"x0[good]", "discount", "RC"} <= set(likelihood.space.free_names)
     assert_gradient_equals_differences(likelihood, theta | {"discount": discount})
 
 

@@ -125,7 +125,7 @@ def test_a_late_entrant_counts_epochs_from_its_entry():
 
 
 def test_arrays_show_each_transition_once():
-    z, a, z_next, continues, informs = panel().arrays().transitions()
+    z, a, z_next, continues, informs = panel().arrays().transitions(observations=10)
     np.testing.assert_array_equal(z.T, panel().z)
     np.testing.assert_array_equal(np.asarray(z_next.T)[np.asarray(continues.T)], [3, 2, 1])
     np.testing.assert_array_equal(np.asarray(a.T)[np.asarray(continues.T)], [1, 0, 0])

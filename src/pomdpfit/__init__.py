@@ -1,8 +1,10 @@
 """Structural estimation of partially observable Markov decision processes."""
 
-from pomdpfit import models
+from pomdpfit import baselines, models
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
+    ConvergenceWarning,
+    EstimationError,
     GridTooLargeError,
     ImpossibleObservationError,
     ModelError,
@@ -12,13 +14,8 @@ from pomdpfit._errors import (
     Result,
     SolveError,
 )
-from pomdpfit._evaluate import (
-    Likelihood,
-    LogLikelihood,
-    log_likelihood,
-    score,
-    score_obs,
-)
+from pomdpfit._estimate import Estimate
+from pomdpfit._evaluate import Likelihood, log_likelihood, score, score_obs
 from pomdpfit._impossible import impossible_transitions
 from pomdpfit._kernel import Kernel
 from pomdpfit._kernel_builders import (
@@ -28,10 +25,12 @@ from pomdpfit._kernel_builders import (
     join_actions,
     reset_kernel,
 )
+from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._model import Model, Primitives, discount_parameter
 from pomdpfit._panel import Panel
-from pomdpfit._params import Parameter, ParameterSpace
-from pomdpfit._priors import CommonPrior, KnownPrior
+from pomdpfit._params import Covariate, Parameter, ParameterSpace
+from pomdpfit._priors import AgentPriors, CommonPrior, KnownPrior, StationaryPrior
+from pomdpfit._progress import progress_bar
 from pomdpfit._schemes import Linear, Smooth
 from pomdpfit._sensitivity import Sensitivity, sensitivity
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
@@ -40,17 +39,25 @@ from pomdpfit._solve import Solution, certify, solve
 from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._version import __version__
 from pomdpfit.certificate import Certificate
+from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit
 from pomdpfit.solvers import Newton, RelativeValueIteration
 
 __all__ = [
+    "BHHH",
     "AbstractShock",
+    "AgentPriors",
     "Beliefs",
     "Certificate",
     "CommonPrior",
+    "ConvergenceWarning",
+    "Covariate",
+    "Estimate",
+    "EstimationError",
     "GridTooLargeError",
     "Gumbel",
     "ImpossibleObservationError",
     "Interval",
+    "Joint",
     "Kernel",
     "KnownPrior",
     "Likelihood",
@@ -75,19 +82,25 @@ __all__ = [
     "Simplex",
     "Simulation",
     "Smooth",
+    "SoftPolicyGradient",
     "Solution",
     "SolveError",
+    "StationaryPrior",
+    "TwoStage",
     "__version__",
+    "baselines",
     "certify",
     "dense_kernel",
     "discount_parameter",
     "factored_kernel",
     "filter_beliefs",
+    "fit",
     "impossible_transitions",
     "increment_kernel",
     "join_actions",
     "log_likelihood",
     "models",
+    "progress_bar",
     "reset_kernel",
     "score",
     "score_obs",

@@ -105,14 +105,14 @@ def run_filter(kernel: Kernel, panel: PanelArrays, x0: Float[Array, "#N S"]) -> 
         bayes, log_sigma = _bayes(belief, _matrix(kernel, row))
         return bayes, (belief.x, belief.log, log_sigma)
 
-    _, (x, log_x, log_sigma) = jax.lax.scan(step, start, panel.transitions())
+    _, (x, log_x, log_sigma) = jax.lax.scan(step, start, panel.transitions(kernel.observations))
     by_agent = (jnp.swapaxes(part, 0, 1) for part in (x, log_x, log_sigma))
     return Filtered(*by_agent)
 
 
 def _matrix(kernel: Kernel, row: tuple) -> Float[Array, "N S S"]:
     """What moves the belief in one period: P(z', .|.), P(.|.) or nothing."""
-    z, a, z_next, continues, informs = row
+    z, a, z_next, continues, informs = row  # z is a row of the kernel: (context, z)
     matrix = kernel.transition(z, a, z_next)
     # A matrix whose rows sum to one scores log 1 = 0 up to rounding; masks make that exact.
     matrix = jnp.where(informs[..., None, None], matrix, kernel.predictive(z, a))
@@ -134,5 +134,5 @@ def run_smoother(kernel: Kernel, panel: PanelArrays, filtered: Filtered) -> Floa
 
     last = jnp.zeros(filtered.belief.shape[::2])
     # The last period has no transition: its message is one.
-    _, messages = jax.lax.scan(step, last, panel.transitions(), reverse=True)
+    _, messages = jax.lax.scan(step, last, panel.transitions(kernel.observations), reverse=True)
     return jax.nn.softmax(filtered.log_belief + jnp.swapaxes(messages, 0, 1), axis=-1)

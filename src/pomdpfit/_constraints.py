@@ -6,6 +6,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
 from pomdpfit._errors import ModelError
 from pomdpfit._types import Array, ArrayLike
@@ -28,6 +29,18 @@ class AbstractConstraint(abc.ABC):
     @abc.abstractmethod
     def from_real(self, free: Array) -> Array:
         """Inverse of `to_real`."""
+
+    @abc.abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value of an entry."""
+
+    @abc.abstractmethod
+    def spread(self, uniform: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """A starting value for each uniform draw, far and wide; around `value` without bounds."""
+
+    def sums(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Sets of entries (positions in the flattened value) that must sum to one."""
+        return []
 
     def free_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the free coordinates of a value of the given shape."""
@@ -62,6 +75,14 @@ class Real(AbstractConstraint):
         """Finite."""
         _raise_first(~np.isfinite(value), value, names, "be a finite number")
 
+    def bounds(self) -> tuple[float, float]:
+        """None."""
+        return -np.inf, np.inf
+
+    def spread(self, uniform: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Normal around the value, as wide as the value is large."""
+        return value + ndtri(uniform) * np.maximum(1.0, np.abs(value))
+
     def to_real(self, value: Array) -> Array:
         """The value itself."""
         return value
@@ -78,6 +99,14 @@ class Positive(AbstractConstraint):
     def check(self, value: np.ndarray, names: np.ndarray) -> None:
         """Finite and not negative."""
         _raise_first(~(np.isfinite(value) & (value >= 0)), value, names, "be zero or more")
+
+    def bounds(self) -> tuple[float, float]:
+        """Zero below."""
+        return 0.0, np.inf
+
+    def spread(self, uniform: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Log-normal around the value."""
+        return np.where(value > 0, value, 1.0) * np.exp(ndtri(uniform))
 
     def to_real(self, value: Array) -> Array:
         """log."""
@@ -102,6 +131,15 @@ class Interval(AbstractConstraint):
         closing = ")" if self.open_above else "]"
         must = f"lie in [{self.low:g}, {self.high:g}{closing}"
         _raise_first(~((value >= self.low) & below), value, names, must)
+
+    def bounds(self) -> tuple[float, float]:
+        """The ends; the largest number below an open one."""
+        high = float(np.nextafter(self.high, self.low)) if self.open_above else self.high
+        return self.low, high
+
+    def spread(self, uniform: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Uniform."""
+        return self.low + (self.high - self.low) * uniform
 
     def to_real(self, value: Array) -> Array:
         """Log-odds of the position in the interval."""
@@ -128,6 +166,19 @@ class Simplex(AbstractConstraint):
                 f"the row {names[row][0]} to {names[row][-1]} must sum to 1, but it sums to "
                 f"{value[row].sum():.6g}."
             )
+
+    def bounds(self) -> tuple[float, float]:
+        """Probabilities."""
+        return 0.0, 1.0
+
+    def spread(self, uniform: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Uniform on the simplex: exponential draws over their sum."""
+        draws = -np.log(uniform)
+        return draws / draws.sum(axis=-1, keepdims=True)
+
+    def sums(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """The rows."""
+        return list(np.arange(int(np.prod(shape))).reshape(-1, shape[-1]))
 
     def free_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """One entry less in each row."""

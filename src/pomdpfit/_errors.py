@@ -27,16 +27,27 @@ class GridTooLargeError(PomdpfitError, MemoryError):
     """A belief grid would need more memory than the machine has."""
 
 
+class EstimationError(PomdpfitError, ValueError):
+    """An estimate, a test or a comparison was asked for that cannot be had; the message says why."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An estimate should not be used as it stands; the message says why."""
+
+
 class PrecisionError(PomdpfitError, RuntimeError):
     """64-bit floats are switched off in JAX."""
 
 
 class Result(enum.IntEnum):
-    """How an iteration ended."""
+    """How an iteration, or a search for a maximum, ended."""
 
     CONVERGED = 0
     MAX_STEPS = 1
     NOT_FINITE = 2
+    STALLED = 3
+    NOT_A_MAXIMUM = 4
+    FLAT = 5
 
     def advice(self) -> str:
         """What to do about it, in a sentence."""
@@ -46,5 +57,17 @@ class Result(enum.IntEnum):
             Result.NOT_FINITE: (
                 "A value became infinite or NaN: check the rewards for extreme values and the "
                 "discount for being below one."
+            ),
+            Result.STALLED: (
+                "No step along the gradient raises the log-likelihood further, though the gradient "
+                "is not zero: the model may have a kink there, or the grid may be too coarse."
+            ),
+            Result.NOT_A_MAXIMUM: (
+                "The gradient vanishes but the Hessian has a direction of increase: a saddle. Try "
+                "more starts."
+            ),
+            Result.FLAT: (
+                "The log-likelihood does not change along a direction: these data do not identify "
+                "it. Fix a parameter, or add a restriction or data."
             ),
         }[self]

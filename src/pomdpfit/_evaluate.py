@@ -1,60 +1,35 @@
 """The likelihood of a panel, its gradient and its per-agent scores, as users call them."""
 
-import dataclasses
 import functools
+from collections.abc import Mapping
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from pomdpfit import _likelihood
+from pomdpfit._best_priors import best_priors
 from pomdpfit._errors import ImpossibleObservationError, PanelError, SolveError
 from pomdpfit._impossible import explain_impossible
+from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
+from pomdpfit._names_read import names_read
 from pomdpfit._panel import Panel
+from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
-from pomdpfit._priors import AbstractPrior, prior_or_default
+from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
+from pomdpfit._scene import Scene, make_scene
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
-from pomdpfit._types import Array, Float, Theta
+from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LogLikelihood:
-    """Terms by agent and period: `observation[i, t]` scores z_{t+1}, `choice[i, t]` scores a_t."""
-
-    observation: Float[np.ndarray, "N T"]
-    choice: Float[np.ndarray, "N T"]
-    belief: Float[np.ndarray, "N T S"]
-    panel: Panel
-    residual: float
-    steps: int
-    start: Array = dataclasses.field(repr=False)
-
-    @property
-    def total(self) -> float:
-        """The log-likelihood."""
-        return float(self.observation.sum() + self.choice.sum())
-
-    @property
-    def by_agent(self) -> pd.DataFrame:
-        """Observation part, choice part and their sum for each agent."""
-        frame = pd.DataFrame(
-            {"observation": self.observation.sum(axis=1), "choice": self.choice.sum(axis=1)},
-            index=pd.Index(self.panel.agents, name="agent"),
-        )
-        return frame.assign(total=frame.sum(axis=1))
-
-    def to_frame(self) -> pd.DataFrame:
-        """The panel's rows with their terms and beliefs."""
-        beliefs = {f"x({s})": self.belief[..., s] for s in range(self.belief.shape[-1])}
-        return self.panel.to_frame(
-            log_observation=self.observation, log_choice=self.choice, **beliefs
-        )
-
-
-class Likelihood:
+class Likelihood(AbstractLikelihood):
     """The log-likelihood of one panel as a function of theta, compiled once.
 
     Results carry `start`; handing it to the next call saves most of the work of the solver.
@@ -78,78 +53,177 @@ class Likelihood:
         self._own = own
         sketch = checked_primitives(model, own.example(), own)
         self.prior = prior_or_default(prior, sketch.states)
-        self.space = own | self.prior.space(sketch.states)
-        self._data = self.prior.data(panel.agents, sketch.states)
+        self.space = own | self.prior.space(labels_of(model, sketch.states))
         panel.check(sketch)
-        self._arrays = panel.arrays()
+        self._covariates, context = panel.contexts(own.covariates)
+        self._data = _likelihood.Data(
+            panel.arrays(context),
+            self.prior.data(panel.agents, sketch.states),
+            {name: jnp.asarray(values) for name, values in self._covariates.items()},
+        )
         self.grid = checked_grid(sketch, grid)
         self._solver = Newton() if solver is None else solver
+        self._states = sketch.states
         self._problem = _likelihood.Problem(
             model, self.prior.rule(), self.grid, make_plan(sketch.kernel)
         )
 
+    @property
+    def states(self) -> int:
+        """|S|."""
+        return self._states
+
+    @functools.cached_property
+    def dynamics(self) -> frozenset[str]:
+        """What the kernel and the prior read."""
+        prior = set(self.space.parameters) - set(self._own.parameters)
+        return names_read(self.model.kernel, self._own.example()) | prior
+
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
-        theta, state = self._solved(theta, start)
-        terms = _likelihood.evaluate(
-            self._problem, theta, state.coefficients, self._arrays, self._data
+        return self.terms(theta, start=start)
+
+    def terms(
+        self, theta: Theta, *, part: Part = Part.BOTH, start: Array | None = None
+    ) -> LogLikelihood:
+        """The terms at theta."""
+        theta, value, state = self._solved(theta, part, start)
+        data = self._with_priors(theta, value)
+        terms = _likelihood.evaluate(self._problem, theta, value, data)
+        return self._result(theta, value, state, terms)
+
+    def pull(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        names: tuple[str, ...],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+    ) -> tuple[LogLikelihood, dict[str, np.ndarray]]:
+        """The terms and the gradient of their weighted sum, in reverse mode."""
+        theta, value, state = self._solved(theta, part, start)
+        data = self._with_priors(theta, value)
+        free = {name: theta[name] for name in names}
+        fixed = {name: leaf for name, leaf in theta.items() if name not in free}
+        terms, gradient = _likelihood.pull(
+            self._problem, free, fixed, value, data, jnp.asarray(weights)
         )
-        return self._result(theta, state, terms)
+        result = self._result(theta, value, state, terms, np.asarray(weights).any(axis=1))
+        return result, {name: finite_derivative(leaf) for name, leaf in gradient.items()}
+
+    def push(
+        self,
+        theta: Theta,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+        among: Bool[np.ndarray, "N"] | None = None,
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
+        """The terms and every agent's derivatives, in forward mode."""
+        theta, value, state = self._solved(theta, part, start)
+        data = self._with_priors(theta, value)
+        terms, derivatives = _likelihood.push(self._problem, dict(directions), theta, value, data)
+        result = self._result(theta, value, state, terms, among)
+        if among is not None:
+            derivatives = jnp.where(among[:, None, None], derivatives, 0.0)
+        return result, finite_derivative(derivatives)
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.Series]:
         """The terms and the gradient of the total in the free natural parameters."""
-        theta, state = self._solved(theta, start)
-        free = {n: theta[n] for n, p in self.space.parameters.items() if not p.fixed}
-        fixed = {n: theta[n] for n, p in self.space.parameters.items() if p.fixed}
-        terms, gradient = _likelihood.gradient(
-            self._problem, free, fixed, state.coefficients, self._arrays, self._data
-        )
-        vector = finite_derivative(self.space.gradient_vector(gradient))
-        series = pd.Series(vector, self.space.free_names, name="score")
-        return self._result(theta, state, terms), series
+        names = tuple(n for n, p in self.space.parameters.items() if not p.fixed)
+        weights = np.ones((self.panel.agent_count, 2))
+        result, gradient = self.pull(theta, weights, names, start=start)
+        vector = np.asarray(self.space.gradient_vector(gradient))
+        return result, pd.Series(vector, self.space.free_names, name="score")
 
     def scores(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.DataFrame]:
         """The terms and each agent's score (rows) in the free natural parameters (columns)."""
-        theta, state = self._solved(theta, start)
-        terms, scores = _likelihood.scores(
-            self._problem,
-            self._directions,
-            theta,
-            state.coefficients,
-            self._arrays,
-            self._data,
-        )
-        frame = pd.DataFrame(
-            finite_derivative(scores),
-            index=pd.Index(self.panel.agents, name="agent"),
-            columns=self.space.free_names,
-        )
-        return self._result(theta, state, terms), frame
+        result, derivatives = self.push(theta, self._directions, start=start)
+        index = pd.Index(self.panel.agents, name="agent")
+        return result, pd.DataFrame(derivatives.sum(axis=1), index, self.space.free_names)
+
+    def priors(self, theta: Theta, *, start: Array | None = None) -> pd.DataFrame:
+        """x0 of each agent at theta."""
+        belief = self.terms(theta, start=start).belief[:, 0]
+        index = pd.Index(self.panel.agents, name="agent")
+        return pd.DataFrame(belief, index, list(labels_of(self.model, self.states)))
+
+    def choice_probabilities(
+        self, theta: Theta, *, start: Array | None = None
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
+        """The terms (with the beliefs) and pi(. | z, x) in every row."""
+        terms = self.terms(theta, start=start)
+        theta = self.space.check(theta)
+        scene, _ = _scene_and_priors(self._problem, theta, terms.start, self._data)
+        panel = self._data.panel
+        return terms, np.asarray(_choices(scene, panel, jnp.asarray(terms.belief)))
+
+    def simulate(self, theta: Theta, seed: int) -> Panel:
+        """A panel with the same agents, lengths, first observations and covariates."""
+        theta, value, _ = self._solved(theta, Part.BOTH, None)
+        data = self._with_priors(theta, value)
+        scene, x0 = _scene_and_priors(self._problem, theta, value, data)
+        panel = data.panel
+        first, key = panel.z[:, 0], jax.random.key(seed)
+        z, a, _, _ = simulate_paths(scene, x0, first, panel.context, panel.epoch, key)
+        return self.panel.replaced(np.asarray(z)[:, :-1], np.asarray(a), seed)
 
     @functools.cached_property
     def _directions(self) -> dict[str, np.ndarray]:
-        return self.space.directions()
+        free = {name for name, p in self.space.parameters.items() if not p.fixed}
+        return {name: d for name, d in self.space.directions().items() if name in free}
 
-    def _solved(self, theta: Theta, start: Array | None) -> tuple[dict[str, Array], SolverState]:
-        """theta after all checks, and the value there."""
+    def _with_priors(self, theta: Theta, value: Array | None) -> _likelihood.Data:
+        """The data; where each agent has a prior of its own, with the best one at this theta."""
+        if not self.prior.by_agent:
+            return self._data
+        return self._data._replace(prior=best_priors(self._problem, theta, value, self._data))
+
+    def _solved(
+        self, theta: Theta, part: Part, start: Array | None
+    ) -> tuple[dict[str, Array], Array | None, SolverState | None]:
+        """theta after all checks, and the value of every context there (if a part needs it)."""
         theta = self.space.check(theta)
         own = {name: theta[name] for name in self._own.parameters}
-        primitives = checked_primitives(self.model, own, self._own)
-        state = solved_state(primitives, self.grid, self._solver, self._problem.plan, start)
-        outcome(state, self._solver, throw=True)
-        return theta, state
+        contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
+        primitives = [checked_primitives(self.model, {**own, **w}, self._own) for w in contexts]
+        if Part.CHOICE not in part and not self.prior.needs_policy:
+            return theta, None, None
+        states = []
+        for k, each in enumerate(primitives):
+            warm = None if start is None else start[k]
+            state = solved_state(each, self.grid, self._solver, self._problem.plan, warm)
+            outcome(state, self._solver, throw=True)
+            states.append(state)
+        worst = max(states, key=lambda state: float(state.residual))
+        return theta, jnp.stack([state.coefficients for state in states]), worst
 
-    def _result(self, theta: Theta, state: SolverState, terms: _likelihood.Terms) -> LogLikelihood:
-        observation = np.asarray(terms.observation)
-        if np.isneginf(observation).any():
-            raise ImpossibleObservationError(self._explain(theta, terms))
-        choice = np.asarray(terms.choice)
-        if not (np.isfinite(observation).all() and np.isfinite(choice).all()):
-            i, t = np.argwhere(~(np.isfinite(observation) & np.isfinite(choice)))[0]
+    @property
+    def _context_rows(self) -> list[tuple]:
+        return list(zip(*self._covariates.values(), strict=True)) if self._covariates else [()]
+
+    def _result(
+        self,
+        theta: Theta,
+        value: Array | None,
+        state: SolverState | None,
+        terms: _likelihood.Terms,
+        weighed: np.ndarray | None = None,
+    ) -> LogLikelihood:
+        """The terms, refused where an agent that counts has none."""
+        observation, choice = np.asarray(terms.observation), np.asarray(terms.choice)
+        counts = np.ones(len(observation), dtype=bool) if weighed is None else weighed
+        if np.isneginf(observation[counts]).any():
+            raise ImpossibleObservationError(self._explain(theta, terms, counts))
+        finite = np.isfinite(observation) & np.isfinite(choice)
+        if not finite[counts].all():
+            i, t = np.argwhere(~finite & counts[:, None])[0]
             raise SolveError(
                 f"agent {self.panel.agents[i]!r}, time {self.panel.times[i, t]}: the likelihood is "
                 "not a number. Check theta for extreme values."
@@ -159,16 +233,35 @@ class Likelihood:
             choice,
             np.asarray(terms.belief),
             self.panel,
-            float(state.residual),
-            int(state.steps),
-            state.coefficients,
+            0.0 if state is None else float(state.residual),
+            0 if state is None else int(state.steps),
+            value,
         )
 
-    def _explain(self, theta: Theta, terms: _likelihood.Terms) -> str:
-        primitives = self.model.primitives(theta)
-        return explain_impossible(
-            primitives, self.panel, np.asarray(terms.observation), np.asarray(terms.belief)
-        )
+    def _explain(self, theta: Theta, terms: _likelihood.Terms, counts: np.ndarray) -> str:
+        observation = np.where(counts[:, None], np.asarray(terms.observation), 0.0)
+        i, t = np.argwhere(np.isneginf(observation))[0]
+        k = int(self._data.panel.context[i, t])
+        here = dict(zip(self._covariates, self._context_rows[k], strict=True))
+        primitives = self.model.primitives({**theta, **here})
+        return explain_impossible(primitives, self.panel, observation, np.asarray(terms.belief))
+
+
+@eqx.filter_jit
+def _scene_and_priors(
+    problem: _likelihood.Problem, theta: Theta, value: Array, data: _likelihood.Data
+) -> tuple[Scene, Float[Array, "N S"]]:
+    primitives = problem.primitives(theta, data.covariates)
+    scene = make_scene(primitives, value, problem.grid)
+    x0 = problem.prior.beliefs(theta, data.prior, data.panel, scene)
+    return scene, jnp.broadcast_to(x0, (data.panel.z.shape[0], scene.kernel.states))
+
+
+@eqx.filter_jit
+def _choices(scene: Scene, panel: PanelArrays, belief: Array) -> Float[Array, "N T A"]:
+    horizon = scene.values.primitives.horizon
+    epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1)
+    return jnp.exp(scene.log_choice(panel.context, panel.z, belief, epoch))
 
 
 def log_likelihood(

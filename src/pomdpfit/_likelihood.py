@@ -9,7 +9,8 @@ depend on theta when x0 is known.
 Solving for the value and scoring the panel are compiled apart: what belongs to the model is
 compiled once for all panels. Here the value is given. Their derivatives are joined by the chain
 rule, with the value's coefficients v in the middle:
-d log l = (partial in theta) + (partial in v) dv/dtheta.
+d log l = (partial in theta) + (partial in v) dv/dtheta. The observation terms need no value; where
+they alone are asked for, v is None and nothing is solved.
 """
 
 from typing import NamedTuple
@@ -18,15 +19,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._belief import run_filter
+from pomdpfit._belief import Filtered, run_filter
 from pomdpfit._fixed_point import attached_value
-from pomdpfit._model import Model
+from pomdpfit._model import Model, Primitives
 from pomdpfit._panel_arrays import PanelArrays
-from pomdpfit._policy import action_values
 from pomdpfit._priors import AbstractPrior
+from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.solvers import Plan
+
+Value = Float[Array, "C *H Z n c"] | None
+
+
+class Data(NamedTuple):
+    """The panel, what is known of x0, and the covariates of each context."""
+
+    panel: PanelArrays
+    prior: Float[Array, "#N S"]
+    covariates: Covariates
 
 
 class Terms(NamedTuple):
@@ -36,9 +47,9 @@ class Terms(NamedTuple):
     choice: Float[Array, "N T"]
     belief: Float[Array, "N T S"]
 
-    def by_agent(self) -> Float[Array, "N"]:
-        """Each agent's log-likelihood."""
-        return self.observation.sum(axis=1) + self.choice.sum(axis=1)
+    def by_part(self) -> Float[Array, "N 2"]:
+        """Each agent's observation and choice part."""
+        return jnp.stack([self.observation.sum(axis=1), self.choice.sum(axis=1)], axis=1)
 
 
 class Problem(eqx.Module):
@@ -49,95 +60,110 @@ class Problem(eqx.Module):
     grid: AbstractScheme = eqx.field(static=True)
     plan: Plan = eqx.field(static=True)
 
-    def value(self, theta: Theta, solved: Float[Array, "*H Z n c"]) -> Float[Array, "*H Z n c"]:
-        """The value that has been solved for, as a differentiable function of theta."""
-        return attached_value(self.model.primitives(theta), solved, self.grid, self.plan)
+    def primitives(self, theta: Theta, covariates: Covariates) -> Primitives:
+        """The primitives of every context, stacked."""
+        return for_each_context(lambda w: self.model.primitives({**theta, **w}), covariates)
 
-    def terms(
-        self,
-        theta: Theta,
-        value: Float[Array, "*H Z n c"],
-        panel: PanelArrays,
-        prior_data: Float[Array, "#N S"],
-    ) -> Terms:
+    def value(self, theta: Theta, solved: Array, covariates: Covariates) -> Array:
+        """The value that has been solved for, as a differentiable function of theta."""
+
+        def attach(pair: tuple[Array, dict]) -> Array:
+            primitives = self.model.primitives({**theta, **pair[1]})
+            return attached_value(primitives, pair[0], self.grid, self.plan)
+
+        if not covariates:
+            return attach((solved[0], {}))[None]
+        return jax.lax.map(attach, (solved, dict(covariates)))
+
+    def terms(self, theta: Theta, value: Value, data: Data) -> Terms:
         """All terms at theta, given the value there; differentiable in both."""
-        primitives = self.model.primitives(theta)
-        filtered = run_filter(primitives.kernel, panel, self.prior.beliefs(theta, prior_data))
-        observation = jnp.where(panel.score_observation, filtered.log_sigma, 0.0)
-        # The first impossible transition is reported even where it is not scored.
-        broken = panel.continues & panel.informs & jnp.isneginf(filtered.log_sigma)
-        observation = jnp.where(broken, -jnp.inf, observation)
+        primitives = self.primitives(theta, data.covariates)
+        panel = data.panel
+        scene = None if value is None else make_scene(primitives, value, self.grid)
+        kernel = stacked_kernel(primitives.kernel)
+        x0 = self.prior.beliefs(theta, data.prior, panel, scene)
+        filtered = run_filter(kernel, panel, x0)
+        observation = _observation_terms(panel, filtered)
+        if scene is None:
+            return Terms(observation, jnp.zeros_like(observation), filtered.belief)
         epoch = None
         if primitives.horizon is not None:
             epoch = jnp.minimum(panel.epoch, primitives.horizon - 1)
-        values = action_values(primitives, self.grid, value)
-        log_choice = values.log_choice(panel.z, filtered.belief, epoch)
+        log_choice = scene.log_choice(panel.context, panel.z, filtered.belief, epoch)
         chosen = jnp.take_along_axis(log_choice, panel.a[..., None], axis=-1)[..., 0]
         choice = jnp.where(panel.score_choice, chosen, 0.0)
         return Terms(observation, choice, filtered.belief)
 
 
+def _observation_terms(panel: PanelArrays, filtered: Filtered) -> Float[Array, "N T"]:
+    observation = jnp.where(panel.score_observation, filtered.log_sigma, 0.0)
+    # The first impossible transition is reported even where it is not scored.
+    broken = panel.continues & panel.informs & jnp.isneginf(filtered.log_sigma)
+    return jnp.where(broken, -jnp.inf, observation)
+
+
 @eqx.filter_jit
-def evaluate(
-    problem: Problem, theta: Theta, value: Array, panel: PanelArrays, prior_data: Array
-) -> Terms:
+def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
     """The terms at theta."""
-    return problem.terms(theta, value, panel, prior_data)
+    return problem.terms(theta, value, data)
 
 
-def gradient(
-    problem: Problem, free: dict, fixed: dict, value: Array, panel: PanelArrays, prior_data: Array
+def pull(
+    problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
 ) -> tuple[Terms, dict]:
-    """The terms at theta = free | fixed, and the gradient of their sum in `free`."""
-    terms, direct, pull = _pull_terms(problem, free, fixed, value, panel, prior_data)
-    through_value = _pull_value(problem, free, fixed, value, pull)
+    """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
+    terms, direct, back = _pull_terms(problem, free, fixed, value, data, weights)
+    if value is None:
+        return terms, direct
+    through_value = _pull_value(problem, free, fixed, value, data.covariates, back)
     return terms, jax.tree.map(jnp.add, direct, through_value)
 
 
 @eqx.filter_jit
-def _pull_terms(problem, free, fixed, value, panel, prior_data):  # type: ignore[no-untyped-def]
-    def total(free: dict, value: Array) -> tuple[Array, Terms]:
-        terms = problem.terms(free | fixed, value, panel, prior_data)
-        return terms.by_agent().sum(), terms
+def _pull_terms(problem, free, fixed, value, data, weights):  # type: ignore[no-untyped-def]
+    def total(free: dict, value: Value) -> tuple[Array, Terms]:
+        terms = problem.terms(free | fixed, value, data)
+        # An agent of weight zero is left out, even where its likelihood is zero.
+        parts = jnp.where(weights > 0, terms.by_part(), 0.0)
+        return (weights * parts).sum(), terms
 
-    (direct, pull), terms = jax.grad(total, argnums=(0, 1), has_aux=True)(free, value)
-    return terms, direct, pull
-
-
-@eqx.filter_jit
-def _pull_value(problem, free, fixed, value, pull):  # type: ignore[no-untyped-def]
-    _, pullback = jax.vjp(lambda free: problem.value(free | fixed, value), free)
-    return pullback(pull)[0]
-
-
-def scores(
-    problem: Problem,
-    directions: dict,
-    theta: Theta,
-    value: Array,
-    panel: PanelArrays,
-    prior_data: Array,
-) -> tuple[Terms, Float[Array, "N p"]]:
-    """The terms at theta, and each agent's derivative along each direction."""
-    moves = _push_value(problem, directions, theta, value)
-    return _push_terms(problem, directions, moves, theta, value, panel, prior_data)
+    (direct, back), terms = jax.grad(total, argnums=(0, 1), has_aux=True)(free, value)
+    return terms, direct, back
 
 
 @eqx.filter_jit
-def _push_value(problem, directions, theta, value):  # type: ignore[no-untyped-def]
+def _pull_value(problem, free, fixed, value, covariates, back):  # type: ignore[no-untyped-def]
+    _, pullback = jax.vjp(lambda free: problem.value(free | fixed, value, covariates), free)
+    return pullback(back)[0]
+
+
+def push(
+    problem: Problem, directions: dict, theta: Theta, value: Value, data: Data
+) -> tuple[Terms, Float[Array, "N 2 p"]]:
+    """The terms at theta, and the derivative of each agent's parts along each direction."""
+    moves = None
+    if value is not None:
+        moves = _push_value(problem, directions, theta, value, data.covariates)
+    return _push_terms(problem, directions, moves, theta, value, data)
+
+
+@eqx.filter_jit
+def _push_value(problem, directions, theta, value, covariates):  # type: ignore[no-untyped-def]
     def along(direction: dict) -> Array:
-        return jax.jvp(lambda th: problem.value(th, value), (theta,), (direction,))[1]
+        at = lambda moved: problem.value({**theta, **moved}, value, covariates)
+        return jax.jvp(at, ({name: theta[name] for name in direction},), (direction,))[1]
 
     return jax.vmap(along)(directions)
 
 
 @eqx.filter_jit
-def _push_terms(problem, directions, moves, theta, value, panel, prior_data):  # type: ignore[no-untyped-def]
-    def terms(theta: dict, value: Array) -> Terms:
-        return problem.terms(theta, value, panel, prior_data)
+def _push_terms(problem, directions, moves, theta, value, data):  # type: ignore[no-untyped-def]
+    def parts(moved: dict, value: Value) -> Array:
+        return problem.terms({**theta, **moved}, value, data).by_part()
 
-    def along(direction: dict, move: Array) -> Array:
-        pushed = jax.jvp(lambda t, v: terms(t, v).by_agent(), (theta, value), (direction, move))
-        return pushed[1]
+    def along(direction: dict, move: Value) -> Array:
+        here = {name: theta[name] for name in direction}
+        return jax.jvp(parts, (here, value), (direction, move))[1]
 
-    return terms(theta, value), jax.vmap(along)(directions, moves).T
+    derivatives = jax.vmap(along)(directions, moves)
+    return problem.terms(theta, value, data), jnp.moveaxis(derivatives, 0, -1)

@@ -12,7 +12,7 @@ from pomdpfit import _panel_reading
 from pomdpfit._errors import PanelError
 from pomdpfit._model import Primitives
 from pomdpfit._panel_arrays import PanelArrays
-from pomdpfit._types import ArrayLike, Bool, Int
+from pomdpfit._types import ArrayLike, Bool, Float, Int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,7 +23,9 @@ class Panel:
     rows exist (each agent's come first), `acted` where there is an action (a last row may have
     none). `score_observation[i, t]` scores z_{t+1} given a_t, `score_choice[i, t]` scores a_t.
     `informs[i, t]` says whether z_{t+1} updates the belief; where it does not, the belief moves by
-    P(s' | z, s, a) alone. `entry` is the decision epoch of each agent's first row.
+    P(s' | z, s, a) alone. `entry` is the decision epoch of each agent's first row. `covariates`
+    are what a model reads under their names; the number of each agent's group among `groups` is
+    one of them, named "group".
     """
 
     z: Int[np.ndarray, "N T"]
@@ -37,6 +39,8 @@ class Panel:
     agents: tuple[Hashable, ...]
     times: np.ndarray
     notes: tuple[str, ...] = ()
+    covariates: Mapping[str, Float[np.ndarray, "N T"]] = dataclasses.field(default_factory=dict)
+    groups: tuple[Hashable, ...] = ()
 
     # ---- ways in ---------------------------------------------------------------------------
 
@@ -75,21 +79,39 @@ class Panel:
         actions: Sequence[Hashable] | None = None,
         freq: str | None = None,
         entry: int | Mapping[Hashable, int] = 0,
+        group: str | None = None,
+        covariates: Sequence[str] = (),
     ) -> "Panel":
         """A pandas or polars frame with one row for each agent and period.
 
         `observations` and `actions` list the labels in order where the columns hold labels; else
         they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
         turns dates into periods; `entry` is the decision epoch of each agent's first row, for a
-        finite horizon. Nothing is clamped, wrapped, filled or dropped.
+        finite horizon. `group` holds one label for each agent (see `pf.Grouped`), `covariates`
+        are columns of numbers that the model reads. Nothing is clamped, wrapped, filled or dropped.
         """
         columns = _panel_reading.Columns(
-            agent, time, observation, action, observations, actions, freq
+            agent,
+            time,
+            observation,
+            action,
+            observations,
+            actions,
+            freq,
+            group,
+            tuple(covariates),
         )
         reading = _panel_reading.read_frame(frame, columns)
-        return cls._from_sequences(
+        panel = cls._from_sequences(
             reading.agents, reading.sequences, reading.times, reading.notes, entry
         )
+        if reading.groups is not None:
+            panel = panel.with_groups(reading.groups)
+        padded = {
+            name: np.array([np.pad(row, (0, panel.z.shape[1] - len(row)), "edge") for row in rows])
+            for name, rows in reading.covariates.items()
+        }
+        return panel.with_covariates(**padded)
 
     @classmethod
     def _from_sequences(
@@ -150,6 +172,63 @@ class Panel:
             f"{int(self.score_observation.sum())} transitions)"
         )
 
+    # ---- what the model reads beside z -----------------------------------------------------
+
+    def with_covariates(self, **values: ArrayLike) -> "Panel":
+        """The panel with these covariates: one number, one for each agent (N), or (N, T)."""
+        arrays = {}
+        for name, value in values.items():
+            array = np.asarray(value, dtype=float)
+            if array.shape not in {(), (self.agent_count,), self.z.shape}:
+                raise PanelError(
+                    f"covariate {name!r} must be one number, {self.agent_count} of them or have "
+                    f"shape {self.z.shape}, but it has {array.shape}."
+                )
+            array = np.broadcast_to(array[:, None] if array.ndim == 1 else array, self.z.shape)
+            if not np.isfinite(array[self.present]).all():
+                i, t = np.argwhere(self.present & ~np.isfinite(array))[0]
+                raise PanelError(
+                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: covariate {name!r} is "
+                    f"{array[i, t]}, not a finite number."
+                )
+            arrays[name] = array
+        return dataclasses.replace(self, covariates={**self.covariates, **arrays})
+
+    def with_groups(self, labels: Sequence[Hashable] | Mapping[Hashable, Hashable]) -> "Panel":
+        """The panel with one group label for each agent, in order or as a mapping from agent."""
+        if isinstance(labels, Mapping):
+            missing = [agent for agent in self.agents if agent not in labels]
+            if missing:
+                raise PanelError(f"there is no group for agent {missing[0]!r}.")
+            labels = [labels[agent] for agent in self.agents]
+        if len(labels) != self.agent_count:
+            raise PanelError(
+                f"there must be one group for each of {self.agent_count} agents, but there are "
+                f"{len(labels)}."
+            )
+        groups = tuple(dict.fromkeys(labels))
+        number = {label: k for k, label in enumerate(groups)}
+        panel = self.with_covariates(group=[number[label] for label in labels])
+        return dataclasses.replace(panel, groups=groups)
+
+    def contexts(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, Float[np.ndarray, "C"]], Int[np.ndarray, "N T"]]:
+        """The distinct rows of these covariates, and which of them each row of the panel has."""
+        if not names:
+            return {}, np.zeros_like(self.z)
+        for name in names:
+            if name not in self.covariates:
+                raise PanelError(
+                    f"the model reads the covariate {name!r}, but the panel has none: name it in "
+                    "Panel.from_frame(covariates=[...]) or use panel.with_covariates."
+                )
+        rows = np.stack([self.covariates[name] for name in names], axis=-1)
+        distinct, number = np.unique(rows[self.present], axis=0, return_inverse=True)
+        context = np.zeros_like(self.z)
+        context[self.present] = number.ravel()
+        return {name: distinct[:, k] for k, name in enumerate(names)}, context
+
     # ---- what is scored --------------------------------------------------------------------
 
     def score(
@@ -201,10 +280,26 @@ class Panel:
             mask[i, found[0]] = True
         return mask
 
+    def replaced(self, z: Int[np.ndarray, "N T"], a: Int[np.ndarray, "N T"], seed: int) -> "Panel":
+        """A panel of the same shape with other observations and actions, drawn from a model.
+
+        Masks are kept, but for transitions that had been excluded from the beliefs: there is no
+        reason to exclude them in data that the model itself has made.
+        """
+        continues = self.continues
+        return dataclasses.replace(
+            self,
+            z=np.where(self.present, z, 0),
+            a=np.where(self.acted, a, 0),
+            informs=continues,
+            score_observation=self.score_observation | (continues & ~self.informs),
+            notes=(f"simulated with seed {seed} in the shape of another panel",),
+        )
+
     # ---- ways out --------------------------------------------------------------------------
 
-    def arrays(self) -> PanelArrays:
-        """The arrays that the likelihood reads."""
+    def arrays(self, context: Int[np.ndarray, "N T"] | None = None) -> PanelArrays:
+        """The arrays that the likelihood reads; `context` numbers each row's covariates."""
         epoch = self.entry[:, None] + np.arange(self.z.shape[1])
         return PanelArrays(
             *map(
@@ -217,6 +312,7 @@ class Panel:
                     self.score_observation,
                     self.score_choice,
                     epoch,
+                    np.zeros_like(self.z) if context is None else context,
                 ),
             )
         )

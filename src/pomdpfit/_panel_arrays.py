@@ -7,7 +7,7 @@ from pomdpfit._types import Array, Bool, Int
 
 
 class PanelArrays(eqx.Module):
-    """Arrays of equal length and masks."""
+    """Arrays of equal length and masks; `context` numbers the covariates of each row."""
 
     z: Int[Array, "N T"]
     a: Int[Array, "N T"]
@@ -16,9 +16,14 @@ class PanelArrays(eqx.Module):
     score_observation: Bool[Array, "N T"]
     score_choice: Bool[Array, "N T"]
     epoch: Int[Array, "N T"]
+    context: Int[Array, "N T"]
 
-    def transitions(self) -> tuple[Array, Array, Array, Array, Array]:
-        """(z_t, a_t, z_{t+1}, whether there is a t+1, whether it informs), period by period."""
+    def transitions(self, observations: int) -> tuple[Array, Array, Array, Array, Array]:
+        """(row, a_t, z_{t+1}, whether there is a t+1, whether it informs), period by period.
+
+        A row is (context, z) in tables of all contexts stacked.
+        """
+        row = self.context * observations + self.z
         z_next = jnp.concatenate([self.z[:, 1:], self.z[:, -1:]], axis=1)
-        columns = (self.z, self.a, z_next, self.continues, self.informs)
+        columns = (row, self.a, z_next, self.continues, self.informs)
         return tuple(jnp.swapaxes(column, 0, 1) for column in columns)  # type: ignore[return-value]

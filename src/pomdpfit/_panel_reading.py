@@ -26,16 +26,26 @@ class Columns:
     observations: Sequence[Hashable] | None = None
     actions: Sequence[Hashable] | None = None
     freq: str | None = None
+    group: str | None = None
+    covariates: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read."""
+        further = ([] if self.group is None else [self.group]) + list(self.covariates)
+        return [self.agent, self.time, self.observation, self.action, *further]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """Agents in the order of their first row, and (z, a) and times of each."""
+    """Agents in the order of their first row; (z, a), times, group and covariates of each."""
 
     agents: tuple[Hashable, ...]
     sequences: list[tuple[np.ndarray, np.ndarray]]
     times: list[np.ndarray]
     notes: tuple[str, ...]
+    groups: tuple[Hashable, ...] | None
+    covariates: dict[str, list[np.ndarray]]
 
 
 def integer_pair(agent: Hashable, z: ArrayLike, a: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -90,17 +100,20 @@ def read_frame(frame: Any, columns: Columns) -> Reading:
     last = np.append(first[1:], True)
     a = table.codes(columns.action, columns.actions, "actions", optional=last)
     parts = np.split(np.arange(len(codes)), np.flatnonzero(first)[1:])
+    covariates = {name: table.numbers(name) for name in columns.covariates}
     return Reading(
         agents=tuple(u.item() if isinstance(u, np.generic) else u for u in uniques),
         sequences=[(z[part], a[part][a[part] >= 0]) for part in parts],
         times=[table.values[columns.time][part] for part in parts],
         notes=() if sorted_already else ("rows were sorted by agent and time",),
+        groups=None if columns.group is None else table.one_for_each(columns.group, parts),
+        covariates={name: [all_[p] for p in parts] for name, all_ in covariates.items()},
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """The four columns as arrays of objects, and where each row stood in the frame."""
+    """The columns as arrays of objects, and where each row stood in the frame."""
 
     values: dict[str, np.ndarray]
     rows: np.ndarray
@@ -115,9 +128,9 @@ class _Table:
             raise PanelError(f"expected a pandas or polars frame, not {type(frame)}.") from error
         except ValueError as error:  # narwhals refuses duplicate columns
             raise PanelError(f"the frame cannot be read: {error}") from error
-        names = [columns.agent, columns.time, columns.observation, columns.action]
+        names = columns.names
         if len(set(names)) < len(names):
-            raise PanelError(f"four different columns are needed, but they are {names}.")
+            raise PanelError(f"{len(names)} different columns are needed, but they are {names}.")
         for name in names:
             if name not in table.columns:
                 there = list(map(str, table.columns))
@@ -210,6 +223,26 @@ class _Table:
         codes[~missing] = [int(v) if number is None else number[_key(v)] for v in values[~missing]]
         self.refuse(~missing & (codes < 0), column, "is negative; codes count from 0")
         return codes
+
+    def numbers(self, column: str) -> np.ndarray:
+        """A covariate as finite floats."""
+        values = self.values[column]
+        real = [isinstance(v, int | float | np.number | bool | np.bool_) for v in values]
+        self.refuse(~np.array(real, dtype=bool), column, "is not a number")
+        numbers = values.astype(float)
+        self.refuse(~np.isfinite(numbers), column, "is not a finite number")
+        return numbers
+
+    def one_for_each(self, column: str, parts: Sequence[np.ndarray]) -> tuple[Hashable, ...]:
+        """The one value that each agent has in this column."""
+        values = self.values[column]
+        self.refuse(np.array(pd.isna(values), dtype=bool), column, "is missing")
+        changed = np.zeros(len(values), dtype=bool)
+        for part in parts:
+            changed[part] = [value != values[part[0]] for value in values[part]]
+        self.refuse(changed, column, "differs from the agent's first; an agent has one group")
+        firsts = [values[part[0]] for part in parts]
+        return tuple(v.item() if isinstance(v, np.generic) else v for v in firsts)
 
 
 def _numbering(labels: Sequence[Hashable] | None, argument: str) -> dict[Hashable, int] | None:

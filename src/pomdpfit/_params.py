@@ -9,7 +9,7 @@ unconstrained vector that optimisers move.
 import dataclasses
 import difflib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,13 +25,15 @@ from pomdpfit._types import Array, ArrayLike, Float, Theta
 class Parameter:
     """One named leaf of theta: an example value, its constraint, whether it is fixed, labels.
 
-    `labels` names the entries, one sequence for each axis of the value; integers by default.
+    `labels` names the entries, one sequence for each axis of the value; integers by default. A
+    covariate is a leaf whose value comes with the panel, row by row: see `Covariate`.
     """
 
     value: ArrayLike | float | Sequence
     constraint: AbstractConstraint = dataclasses.field(default_factory=Real)
     fixed: bool = False
     labels: tuple[tuple[str, ...], ...] | None = None
+    covariate: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", np.asarray(self.value, dtype=np.float64))
@@ -58,6 +60,15 @@ class Parameter:
         return np.array(names, dtype=object).reshape(self.shape)
 
 
+def Covariate(value: float = 0.0) -> Parameter:
+    """A number that the model reads from theta and the panel gives for each row.
+
+    The agent takes today's value for that of all days to come. `value` is used where there is no
+    panel, as in `pf.solve`.
+    """
+    return Parameter(value, fixed=True, covariate=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class ParameterSpace:
     """Every parameter of a model (and of its prior), in order."""
@@ -77,7 +88,14 @@ class ParameterSpace:
     def free(self, *names: str) -> "ParameterSpace":
         """The same space with these parameters freed (the discount, say)."""
         self._require_known(names)
+        for name in names:
+            if self.parameters[name].covariate:
+                raise ModelError(f"{name!r} is a covariate: it comes with the panel.")
         return self._replace({name: {"fixed": False} for name in names})
+
+    def only(self, names: Iterable[str]) -> "ParameterSpace":
+        """The same properties for these parameters alone."""
+        return ParameterSpace({name: self.parameters[name] for name in names})
 
     def _replace(self, changes: Mapping[str, Mapping]) -> "ParameterSpace":
         new = {
@@ -91,6 +109,11 @@ class ParameterSpace:
         if clash:
             raise ModelError(f"the model and its prior both have a parameter named {clash[0]!r}.")
         return ParameterSpace({**self.parameters, **other.parameters})
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Names of the leaves that the panel gives."""
+        return tuple(name for name, p in self.parameters.items() if p.covariate)
 
     # ---- names -----------------------------------------------------------------------------
 

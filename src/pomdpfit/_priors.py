@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,27 +11,39 @@ import numpy as np
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
+from pomdpfit._scene import Scene
+from pomdpfit._stationary import stationary_beliefs
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
 
 class AbstractPrior(abc.ABC):
     """A rule for x0, the first belief of each agent."""
 
-    @abc.abstractmethod
-    def space(self, states: int) -> ParameterSpace:
-        """The parameters that the prior adds to theta."""
+    needs_policy: ClassVar[bool] = False  # whether x0 depends on what is chosen
+    by_agent: ClassVar[bool] = False  # whether each agent's x0 is estimated by itself
 
-    @abc.abstractmethod
+    def space(self, labels: Sequence[str]) -> ParameterSpace:
+        """The parameters that the prior adds to theta; `labels` name the hidden states."""
+        return ParameterSpace({})
+
     def data(self, agents: Sequence[Hashable], states: int) -> Float[Array, "#N S"]:
         """What is known of x0, checked, in the order of the agents."""
+        return jnp.full((1, states), 1.0 / states)
 
     def rule(self) -> "AbstractPrior":
         """The prior without its data: hashable, so that compiled code can be kept for it."""
         return self
 
     @abc.abstractmethod
-    def beliefs(self, theta: Theta, data: Float[Array, "#N S"]) -> Float[Array, "#N S"]:
+    def beliefs(
+        self,
+        theta: Theta,
+        data: Float[Array, "#N S"],
+        panel: PanelArrays | None = None,
+        scene: Scene | None = None,
+    ) -> Float[Array, "#N S"]:
         """x0 of each agent, or one row for all."""
 
 
@@ -39,10 +52,6 @@ class KnownPrior(AbstractPrior):
     """x0 is known: one belief for all, one row an agent, or a mapping from agent to belief."""
 
     belief: ArrayLike | Sequence | Mapping[Hashable, ArrayLike]
-
-    def space(self, states: int) -> ParameterSpace:
-        """No parameters."""
-        return ParameterSpace({})
 
     def data(self, agents: Sequence[Hashable], states: int) -> Float[Array, "#N S"]:
         """The beliefs, refused (never renormalised) if they are off the simplex."""
@@ -72,7 +81,7 @@ class KnownPrior(AbstractPrior):
         """Beliefs come with the data."""
         return KnownPrior(())
 
-    def beliefs(self, theta: Theta, data: Float[Array, "#N S"]) -> Float[Array, "#N S"]:
+    def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """As given."""
         return data
 
@@ -83,17 +92,52 @@ class CommonPrior(AbstractPrior):
 
     name: str = "x0"
 
-    def space(self, states: int) -> ParameterSpace:
+    def space(self, labels: Sequence[str]) -> ParameterSpace:
         """x0 on the simplex."""
-        return ParameterSpace({self.name: Parameter(np.full(states, 1 / states), Simplex())})
+        uniform = np.full(len(labels), 1 / len(labels))
+        return ParameterSpace({self.name: Parameter(uniform, Simplex(), labels=(tuple(labels),))})
 
-    def data(self, agents: Sequence[Hashable], states: int) -> Float[Array, "#N S"]:
-        """Nothing is known."""
-        return jnp.zeros((1, states))
-
-    def beliefs(self, theta: Theta, data: Float[Array, "#N S"]) -> Float[Array, "#N S"]:
+    def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """theta's x0."""
         return jnp.asarray(theta[self.name])[None, :]
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentPriors(AbstractPrior):
+    """Each agent has an unknown x0 of its own, estimated with the rest (`pf.Joint` alone).
+
+    x0 of agent i maximises that agent's likelihood at every theta, so theta moves along the
+    profile. An agent's observation likelihood is linear in its x0: without the choices the maximum
+    is always a vertex.
+    """
+
+    by_agent: ClassVar[bool] = True
+
+    def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
+        """The profile's maximisers, which come as data; uniform before there are any."""
+        return data
+
+
+@dataclasses.dataclass(frozen=True)
+class StationaryPrior(AbstractPrior):
+    """x0 = E[x | z0] under the stationary law of (z, x) and the policy at theta: no parameters.
+
+    The law is that of the chain on `nodes` beliefs an edge; mass between nodes is split so that
+    the mean belief is kept.
+    """
+
+    nodes: int = 41
+    needs_policy: ClassVar[bool] = True
+
+    def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
+        """The row of each agent's first context and observation."""
+        if panel is None or scene is None:
+            raise ModelError(
+                "a stationary prior follows from the policy and the first observation: it is for "
+                "fit and log_likelihood. To simulate from it, hand its beliefs to pf.KnownPrior."
+            )
+        table = stationary_beliefs(scene, self.nodes)
+        return table[panel.context[:, 0], panel.z[:, 0]]
 
 
 def prior_or_default(prior: AbstractPrior | None, states: int) -> AbstractPrior:
@@ -112,6 +156,11 @@ def prior_or_default(prior: AbstractPrior | None, states: int) -> AbstractPrior:
     )
 
 
+def labels_of(model: Model, states: int) -> tuple[str, ...]:
+    """Names of the hidden states; their numbers where the model has none."""
+    return model.state_labels() or tuple(map(str, range(states)))
+
+
 def checked_with_prior(
     model: Model, theta: Theta, prior: AbstractPrior | None
 ) -> tuple[Primitives, AbstractPrior, dict[str, Array]]:
@@ -119,4 +168,5 @@ def checked_with_prior(
     own = model.space()
     primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
     prior = prior_or_default(prior, primitives.states)
-    return primitives, prior, (own | prior.space(primitives.states)).check(theta)
+    space = own | prior.space(labels_of(model, primitives.states))
+    return primitives, prior, space.check(theta)

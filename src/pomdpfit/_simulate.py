@@ -1,24 +1,22 @@
 """The paper's Algorithm 2: panels from a Bayesian agent who controls a hidden process."""
 
 import dataclasses
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._belief import update_belief
 from pomdpfit._errors import ModelError
-from pomdpfit._kernel import at_z
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
-from pomdpfit._policy import ActionValues
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, checked_with_prior
+from pomdpfit._scene import single_scene
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import Solution, solve_primitives
-from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
+from pomdpfit._types import ArrayLike, Float, Int, Theta
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,14 +27,6 @@ class Simulation:
     s: Int[np.ndarray, "N T"]
     belief: Float[np.ndarray, "N T S"]
     seed: int
-
-
-class _Agent(NamedTuple):
-    """One agent between two periods."""
-
-    z: Int[Array, ""]
-    s: Int[Array, ""]
-    x: Float[Array, "S"]
 
 
 @in_float64
@@ -74,8 +64,12 @@ def simulate(
         solution = solve_primitives(primitives, grid)
     elif not eqx.tree_equal(solution.primitives, primitives):
         raise ModelError("the solution given is of another model or another theta.")
-    z, a, s, x = _paths(solution.values, x0, jnp.asarray(z0), jax.random.key(seed), periods)
+    context = np.zeros((agents, periods), dtype=int)
+    epoch = np.broadcast_to(np.arange(periods), context.shape)
+    scene = single_scene(solution.values)
+    z, a, s, x = simulate_paths(scene, x0, jnp.asarray(z0), context, epoch, jax.random.key(seed))
     panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
+    panel = panel.with_covariates(**{n: float(theta[n]) for n in model.space().covariates})
     panel = dataclasses.replace(panel, notes=(f"simulated with seed {seed}",))
     if not hidden:
         return panel
@@ -93,42 +87,3 @@ def _first_observations(z0: ArrayLike | int, agents: int, observations: int) -> 
         bad = z0.min() if z0.min() < 0 else z0.max()
         raise ModelError(f"z0 must lie in 0..{observations - 1}, but it is {bad}.")
     return np.broadcast_to(z0, (agents,))
-
-
-@eqx.filter_jit
-def _paths(
-    values: ActionValues, x0: Array, z0: Array, key: Array, periods: int
-) -> tuple[Array, Array, Array, Array]:
-    """z, a, s and x of all agents, agents first."""
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(len(z0)))
-    step_keys = jax.vmap(lambda k: jax.random.split(k, periods + 1))(keys)
-    s0 = jax.vmap(lambda k, x: jax.random.categorical(k, jnp.log(x)))(step_keys[:, 0], x0)
-    finite = values.primitives.horizon is not None
-
-    def period(state: _Agent, step: tuple[Array, Array]) -> tuple[_Agent, tuple]:
-        keys, t = step
-        epoch = jnp.full(state.z.shape, t) if finite else None
-        log_choice = values.log_choice(state.z, state.x, epoch)
-        choose, move = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
-        a = jax.vmap(jax.random.categorical)(choose, log_choice)
-        new = _move(values, state, a, move)
-        return new, (state.z, a, state.s, state.x)
-
-    steps = (jnp.swapaxes(step_keys[:, 1:], 0, 1), jnp.arange(periods))
-    last, (z, a, s, x) = jax.lax.scan(period, _Agent(z0, s0, x0), steps)
-    with_last = (jnp.concatenate([path, end[None]]) for path, end in ((z, last.z), (s, last.s)))
-    z, s = (jnp.swapaxes(path, 0, 1) for path in with_last)
-    x = jnp.swapaxes(jnp.concatenate([x, last.x[None]]), 0, 1)
-    return z, jnp.swapaxes(a, 0, 1), s, x
-
-
-def _move(values: ActionValues, state: _Agent, a: Array, keys: Array) -> _Agent:
-    """(z', s') drawn jointly from P(. | z, s, a), and the belief after seeing z'."""
-    kernel = values.primitives.kernel
-    law = at_z(kernel.probability, state.z, a, slice(None), state.s)
-    flat = law.reshape(law.shape[0], -1)
-    drawn = jax.vmap(jax.random.categorical)(keys, jnp.log(flat))
-    k, s = jnp.divmod(drawn, law.shape[-1])
-    z = at_z(kernel.successors, state.z, a, k)
-    _, x = update_belief(kernel, state.z, state.x, a, z)
-    return _Agent(z, s, x)

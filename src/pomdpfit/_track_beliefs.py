@@ -9,10 +9,12 @@ import pandas as pd
 from pomdpfit._belief import Filtered, run_filter, run_smoother
 from pomdpfit._errors import ImpossibleObservationError
 from pomdpfit._impossible import explain_impossible
+from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
-from pomdpfit._priors import AbstractPrior, checked_with_prior
+from pomdpfit._priors import AbstractPrior, checked_with_prior, labels_of
+from pomdpfit._scene import for_each_context, stacked_kernel
 from pomdpfit._types import Float, Theta
 
 
@@ -35,7 +37,7 @@ def filter_beliefs(
     model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
 ) -> Beliefs:
     """What the agent believes at each period: P(s_t | z_0..z_t, a_0..a_{t-1})."""
-    _, filtered, log_sigma, labels = _run(model, theta, panel, prior)
+    _, _, filtered, log_sigma, labels = _run(model, theta, panel, prior)
     return Beliefs(np.asarray(filtered.belief), log_sigma, panel, labels)
 
 
@@ -44,13 +46,19 @@ def smooth_beliefs(
     model: Model, theta: Theta, panel: Panel, *, prior: AbstractPrior | None = None
 ) -> Beliefs:
     """What the whole panel tells about each period: P(s_t | z_0..z_T, a_0..a_T)."""
-    kernel, filtered, log_sigma, labels = _run(model, theta, panel, prior)
-    smoothed = _smooth(kernel, panel.arrays(), filtered)
+    kernel, arrays, filtered, log_sigma, labels = _run(model, theta, panel, prior)
+    smoothed = _smooth(kernel, arrays, filtered)
     return Beliefs(np.asarray(smoothed), log_sigma, panel, labels)
 
 
 _filter = eqx.filter_jit(run_filter)
 _smooth = eqx.filter_jit(run_smoother)
+
+
+@eqx.filter_jit
+def _stacked(model: Model, theta: Theta, covariates: dict) -> Kernel:
+    kernel = for_each_context(lambda w: model.kernel({**theta, **w}), covariates)
+    return stacked_kernel(kernel)
 
 
 def _run(  # type: ignore[no-untyped-def]
@@ -59,11 +67,13 @@ def _run(  # type: ignore[no-untyped-def]
     primitives, prior, theta = checked_with_prior(model, theta, prior)
     panel.check(primitives)
     x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
-    filtered: Filtered = _filter(primitives.kernel, panel.arrays(), x0)
+    covariates, context = panel.contexts(model.space().covariates)
+    kernel = _stacked(model, theta, covariates)
+    arrays = panel.arrays(context)
+    filtered: Filtered = _filter(kernel, arrays, x0)
     log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
     if np.isneginf(log_sigma).any():
         raise ImpossibleObservationError(
             explain_impossible(primitives, panel, log_sigma, np.asarray(filtered.belief))
         )
-    labels = model.state_labels() or tuple(map(str, range(primitives.states)))
-    return primitives.kernel, filtered, log_sigma, labels
+    return kernel, arrays, filtered, log_sigma, labels_of(model, primitives.states)

@@ -2,6 +2,7 @@
 
 from pomdpfit.models.engine_replacement import EngineReplacement
 from pomdpfit.models.equipment import EquipmentInspection
+from pomdpfit.models.grouped import Grouped
 from pomdpfit.models.tiger import Tiger
 
-__all__ = ["EngineReplacement", "EquipmentInspection", "Tiger"]
+__all__ = ["EngineReplacement", "EquipmentInspection", "Grouped", "Tiger"]

@@ -41,11 +41,15 @@ def linear_solver(
 def _dense(derivative: Stencil) -> Callable[[Array], Array]:
     """LU of the whole system."""
     Z, _, _, n, _, c = derivative.weight.shape
-    shape = (Z, n, c)
-    identity = jnp.eye(Z * n * c).reshape(Z * n * c, *shape)
-    columns = jax.vmap(lambda d: d - apply(derivative, d))(identity)
-    inverse = jnp.linalg.inv(columns.reshape(Z * n * c, Z * n * c).T)
-    return lambda b: (inverse @ b.reshape(-1)).reshape(shape)
+    size = Z * n * c
+    rows = jnp.arange(size).reshape(Z, 1, 1, n, 1, c)
+    columns = derivative.successors[..., None, None] * (n * c) + derivative.position
+    index = tuple(
+        jnp.broadcast_to(part, derivative.weight.shape) for part in (rows, columns[..., None])
+    )
+    matrix = jnp.eye(size) - jnp.zeros((size, size)).at[index].add(derivative.weight)
+    factors = jax.scipy.linalg.lu_factor(matrix)
+    return lambda b: jax.scipy.linalg.lu_solve(factors, b.reshape(-1)).reshape(Z, n, c)
 
 
 def _swept(

@@ -1,0 +1,59 @@
+"""The prior of each agent that makes that agent's panel most probable, at a given theta.
+
+The value does not depend on x0, so this is a search over one simplex for each agent, all of them
+at once: the best point of a lattice, then golden sections along the lines through each vertex.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit import _grid
+from pomdpfit._likelihood import Data, Problem, Value
+from pomdpfit._types import Array, Float, Theta
+
+_RESOLUTION = 10  # of the lattice
+_CYCLES = 3  # over the vertices, where there are more than two
+_SECTIONS = 40  # shrink a bracket by 0.618^40 = 4e-9
+
+
+@eqx.filter_jit
+def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Float[Array, "N S"]:
+    """argmax over x0 of log l_i(theta, x0) for every agent i."""
+    agents, states = data.panel.z.shape[0], data.prior.shape[1]
+
+    def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
+        return problem.terms(theta, value, data._replace(prior=x0)).by_part().sum(axis=1)
+
+    lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
+    each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)
+    x = lattice[jnp.argmax(each, axis=0)]
+    for s in [0] if states == 2 else list(range(states)) * _CYCLES:
+        x = _section(of, x, s)
+    # A section ends inside its bracket: where a vertex is as good, it is the maximum.
+    for vertex in np.eye(states):
+        at = jnp.broadcast_to(jnp.asarray(vertex), x.shape)
+        x = jnp.where((of(at) >= of(x))[:, None], at, x)
+    return x
+
+
+def _section(of, x, s):  # type: ignore[no-untyped-def]
+    """Golden section in x(s), the other entries kept in proportion."""
+    rest = x.at[:, s].set(0.0)
+    total = rest.sum(axis=1, keepdims=True)
+    even = jnp.ones_like(rest).at[:, s].set(0.0) / (x.shape[1] - 1)
+    rest = jnp.where(total > 0, rest / jnp.where(total > 0, total, 1.0), even)
+    at = lambda share: (rest * (1 - share)[:, None]).at[:, s].set(share)
+    low = jnp.maximum(x[:, s] - 1.0 / _RESOLUTION, 0.0)
+    high = jnp.minimum(x[:, s] + 1.0 / _RESOLUTION, 1.0)
+    golden = (np.sqrt(5.0) - 1.0) / 2.0
+
+    def shrink(bracket: tuple, _: None) -> tuple:
+        low, high = bracket
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        lower = of(at(left)) >= of(at(right))
+        return (jnp.where(lower, low, left), jnp.where(lower, right, high)), None
+
+    (low, high), _ = jax.lax.scan(shrink, (low, high), None, length=_SECTIONS)
+    return at(0.5 * (low + high))

@@ -1,0 +1,402 @@
+"""The result of a fit, in the words of statsmodels."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from pomdpfit._errors import EstimationError, Result
+from pomdpfit._log_likelihood import LogLikelihood
+from pomdpfit._panel import Panel
+from pomdpfit._params import ParameterSpace
+from pomdpfit._restrictions import parse_restrictions
+from pomdpfit._setting import Setting
+from pomdpfit._summary import Summary
+from pomdpfit._test_result import TestResult
+from pomdpfit._types import Float
+from pomdpfit.inference._information import Information
+
+_NEAR = 2.0  # standard errors from a bound within which a normal interval is doubted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Estimate:
+    """Parameters, their uncertainty, the other maxima, and what there is to doubt.
+
+    `modes` has a row for each maximum found, `starts` one for each starting point. `converged` and
+    `on_boundary` are separate: an estimate can be a true maximum that lies on a bound, and then the
+    entries in `boundary` have no standard errors.
+    """
+
+    setting: Setting = dataclasses.field(repr=False)
+    theta: dict[str, np.ndarray]
+    space: ParameterSpace = dataclasses.field(repr=False)
+    restrictions: tuple[str, ...]
+    terms: Float[np.ndarray, "N 2"] = dataclasses.field(repr=False)
+    information: Information = dataclasses.field(repr=False)
+    boundary: tuple[str, ...]
+    derived: tuple[str, ...]
+    result: Result
+    reason: str
+    steps: int
+    gain: float
+    dimension: int
+    incidental: int
+    modes: pd.DataFrame = dataclasses.field(repr=False)
+    starts: pd.DataFrame = dataclasses.field(repr=False)
+    traces: tuple = dataclasses.field(repr=False, default=())
+    agent_priors: pd.DataFrame | None = dataclasses.field(repr=False, default=None)
+    fixed: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
+    seed: int = 0
+    seconds: float = 0.0
+    version: str = ""
+
+    # ---- where it is -----------------------------------------------------------------------
+
+    @property
+    def model(self) -> Any:
+        """The model that was fitted."""
+        return self.setting.model
+
+    @property
+    def panel(self) -> Panel:
+        """The panel it was fitted to."""
+        return self.setting.panel
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is a maximum: a vanishing gradient where free, and a definite Hessian."""
+        return self.result is Result.CONVERGED
+
+    @property
+    def on_boundary(self) -> bool:
+        """Whether any entry lies on its bound."""
+        return len(self.boundary) > 0
+
+    @property
+    def params(self) -> pd.Series:
+        """All entries of the parameters that were estimated, derived ones included."""
+        values = self.space.to_series(self.theta)
+        return values[list(self.information.entries)].rename("estimate")
+
+    # ---- likelihood ------------------------------------------------------------------------
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return float(self.terms.sum())
+
+    @property
+    def llf_observation(self) -> float:
+        """Its observation part."""
+        return float(self.terms[:, 0].sum())
+
+    @property
+    def llf_choice(self) -> float:
+        """Its choice part."""
+        return float(self.terms[:, 1].sum())
+
+    @property
+    def llf_obs(self) -> pd.DataFrame:
+        """Both parts by agent."""
+        index = pd.Index(self.panel.agents, name="agent")
+        return pd.DataFrame(self.terms, index, ["observation", "choice"])
+
+    @property
+    def nobs(self) -> int:
+        """Scored choices."""
+        return self.panel.nobs
+
+    @property
+    def df_model(self) -> int:
+        """Free parameters, those on a boundary and each agent's prior included."""
+        return self.dimension + self.incidental
+
+    @property
+    def aic(self) -> float:
+        """-2 llf + 2 k."""
+        return -2 * self.llf + 2 * self.df_model
+
+    @property
+    def bic(self) -> float:
+        """-2 llf + k log(nobs)."""
+        return -2 * self.llf + self.df_model * float(np.log(self.nobs))
+
+    # ---- uncertainty -----------------------------------------------------------------------
+
+    @property
+    def cov_type(self) -> str:
+        """The covariance behind `bse`: second derivatives, or the stacked sandwich of two stages."""
+        return "hessian" if self.information.first is None else "sandwich"
+
+    def cov_params(self, kind: Any = None) -> pd.DataFrame:
+        """The covariance of the free entries; full rank.
+
+        kind: "hessian", "opg", "sandwich" (clustered by agent), after two stages "uncorrected"; or
+        a bootstrap of this estimate. By default `cov_type`. Not a number where an agent's own
+        prior was estimated: theory has no standard errors for that; a bootstrap does.
+        """
+        names = list(self.information.names)
+        if kind is not None and not isinstance(kind, str):
+            return kind.cov_params().loc[names, names]
+        matrix = self.information.covariance(self.cov_type if kind is None else kind)
+        if self.incidental:
+            matrix = np.full_like(matrix, np.nan)
+        return pd.DataFrame(matrix, names, names)
+
+    def standard_errors(self, kind: Any = None) -> pd.Series:
+        """Of all entries in `params`: derived ones follow, those on a boundary have none."""
+        J = self.information.jacobian
+        variance = np.einsum("np,pq,nq->n", J, self.cov_params(kind).to_numpy(), J)
+        variance = np.where((variance > 0) | ~np.isfinite(variance), variance, np.nan)
+        se = pd.Series(np.sqrt(variance), self.information.entries, name="std err")
+        se[list(self.boundary)] = np.nan
+        return se
+
+    @functools.cached_property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+        return self.standard_errors()
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimate over standard error."""
+        return (self.params / self.bse).rename("z")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Of the hypothesis that an entry is zero; none where that is the end of its range."""
+        values = pd.Series(2 * stats.norm.sf(np.abs(self.tvalues)), self.params.index)
+        for name, entries in self._bounds().items():
+            if entries[0] == 0.0:
+                values[name] = np.nan
+        return values.rename("P>|z|")
+
+    def conf_int(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
+        """Normal intervals; see `doubts` for entries near a bound."""
+        half = stats.norm.ppf(1 - alpha / 2) * self.standard_errors(kind)
+        return pd.DataFrame({"lower": self.params - half, "upper": self.params + half})
+
+    def _bounds(self) -> dict[str, tuple[float, float]]:
+        return {
+            entry: p.constraint.bounds()
+            for name, p in self.space.parameters.items()
+            for entry in p.entry_names(name).flat
+            if entry in set(self.information.entries)
+        }
+
+    @property
+    def near_boundary(self) -> tuple[str, ...]:
+        """Entries within two standard errors of a bound, for which normal intervals mislead."""
+        near = []
+        for name, (low, high) in self._bounds().items():
+            value, se = self.params[name], self.bse[name]
+            if name not in self.boundary and min(value - low, high - value) < _NEAR * se:
+                near.append(name)
+        return tuple(near)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What a reader must know before using the numbers; empty if there is nothing."""
+        found = []
+        if not self.converged:
+            found.append(f"not converged ({self.result.name.lower()}): {self.reason}")
+        if self.on_boundary:
+            found.append(
+                f"on the boundary: {', '.join(self.boundary)}. These have no standard errors, and "
+                "the others are those of the model with them held there."
+            )
+        return tuple(found)
+
+    # ---- what follows from it --------------------------------------------------------------
+
+    def delta_method(
+        self, function: Callable[[Any], Any], names: Sequence[str] | None = None, kind: Any = None
+    ) -> pd.DataFrame:
+        """Estimate, standard error and interval of function(theta), by its exact derivative.
+
+        `function` takes the tree of parameters and returns a number or an array, in JAX:
+        `est.delta_method(lambda th: 7513 / th["RC"] * th["cost"])`.
+        """
+        J = self.information.jacobian
+        leaves, start, directions = list(self._estimated_leaves()), 0, {}
+        for name in leaves:
+            shape = np.shape(self.theta[name])
+            size = int(np.prod(shape))
+            directions[name] = J.T[:, start : start + size].reshape((-1, *shape))
+            start += size
+        theta = {name: jnp.asarray(leaf) for name, leaf in self.theta.items()}
+        at = lambda moved: jnp.atleast_1d(function({**theta, **moved})).ravel()
+        here = {name: theta[name] for name in leaves}
+        along = lambda direction: jax.jvp(at, (here,), (direction,))[1]
+        value, slope = np.asarray(at(here)), np.asarray(jax.vmap(along)(directions)).T
+        cov = self.cov_params(kind).to_numpy()
+        se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
+        half = stats.norm.ppf(0.975) * se
+        index = [f"f[{k}]" for k in range(len(value))] if names is None else list(names)
+        columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
+        return pd.DataFrame(columns, index=index)
+
+    def _estimated_leaves(self) -> list[str]:
+        entries = set(self.information.entries)
+        return [
+            name
+            for name, p in self.space.parameters.items()
+            if next(iter(p.entry_names(name).flat)) in entries
+        ]
+
+    def wald_test(
+        self, restrictions: str | Sequence[str] | Mapping[str, float], kind: Any = None
+    ) -> TestResult:
+        """Test linear restrictions such as "cost[good] = cost[bad]", or that entries have values.
+
+        W = (R b - q)' (R V R')^-1 (R b - q), chi-square with as many degrees as there are rows.
+        """
+        if isinstance(restrictions, Mapping):
+            restrictions = [f"{name} = {float(value)!r}" for name, value in restrictions.items()]
+        parsed = parse_restrictions(restrictions, self.information.entries)
+        touched = [n for n, c in zip(self.params.index, parsed.matrix.T, strict=True) if c.any()]
+        on_bound = [name for name in touched if name in self.boundary]
+        if on_bound:
+            raise EstimationError(
+                f"{on_bound[0]} is on its boundary and has no standard error: a Wald test of it "
+                "has no known distribution. Compare likelihoods, or bootstrap."
+            )
+        R = parsed.matrix @ self.information.jacobian
+        gap = parsed.matrix @ self.params.to_numpy() - parsed.value
+        V = R @ self.cov_params(kind).to_numpy() @ R.T
+        rank = np.linalg.matrix_rank(R)
+        if rank < len(R):
+            raise EstimationError("the restrictions repeat one another, or hold by construction.")
+        statistic = float(gap @ np.linalg.solve(V, gap))
+        text = ", ".join(parsed.texts)
+        return TestResult(
+            "Wald test", text, statistic, len(R), float(stats.chi2.sf(statistic, len(R)))
+        )
+
+    def to_frame(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
+        """One row an entry: estimate, standard error, z, p-value, interval and status."""
+        se = self.standard_errors(kind)
+        interval = self.conf_int(alpha, kind)
+        frame = pd.DataFrame({"estimate": self.params, "std err": se})
+        frame["z"] = self.params / se
+        frame["P>|z|"] = 2 * stats.norm.sf(np.abs(frame["z"]))
+        frame.loc[self.pvalues.isna(), "P>|z|"] = np.nan
+        frame[f"[{alpha / 2:g}"], frame[f"{1 - alpha / 2:g}]"] = (
+            interval["lower"],
+            interval["upper"],
+        )
+        frame["status"] = [self.status(name) for name in frame.index]
+        return frame
+
+    def status(self, name: str) -> str:
+        """free, derived, on the boundary or near it."""
+        if name in self.boundary:
+            return "on the boundary"
+        word = "derived" if name in self.derived else "free"
+        return f"{word}, near its bound" if name in self.near_boundary else word
+
+    def summary(self, alpha: float = 0.05, kind: Any = None) -> Summary:
+        """A table that prints as text and turns into HTML or LaTeX."""
+        return Summary(
+            f"{type(self.model).__name__ if self.model is not None else 'Model'}, by maximum "
+            "likelihood",
+            self._facts(kind),
+            self.to_frame(alpha, kind),
+            self._notes(),
+        )
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    def _facts(self, kind: Any) -> tuple[tuple[str, str], ...]:
+        name = (
+            (self.cov_type if kind is None else kind)
+            if isinstance(kind, str | None)
+            else "bootstrap"
+        )
+        reached = f"{int(self.modes['starts'].iloc[0])} of {len(self.starts)} starts"
+        return (
+            ("Estimator", type(self.setting.estimator).__name__),
+            ("Log-likelihood", f"{self.llf:,.3f}"),
+            ("  of observations", f"{self.llf_observation:,.3f}"),
+            ("  of choices", f"{self.llf_choice:,.3f}"),
+            ("AIC", f"{self.aic:,.2f}"),
+            ("BIC", f"{self.bic:,.2f}"),
+            ("Covariance", name),
+            ("Agents", f"{self.panel.agent_count:,}"),
+            ("Scored choices", f"{self.nobs:,}"),
+            ("Scored transitions", f"{int(self.panel.score_observation.sum()):,}"),
+            ("Free parameters", f"{self.df_model}"),
+            ("Converged", "yes" if self.converged else f"NO ({self.result.name.lower()})"),
+            ("On the boundary", "yes" if self.on_boundary else "no"),
+            ("Maxima found", f"{len(self.modes)}; this one by {reached}"),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = list(self.doubts)
+        if self.near_boundary:
+            notes.append(
+                f"near a bound (within two standard errors): {', '.join(self.near_boundary)}. "
+                "Normal intervals may cross it and cover badly; prefer a bootstrap."
+            )
+        if self.incidental:
+            notes.append(
+                f"{self.incidental} prior probabilities were estimated agent by agent. They are "
+                "counted in AIC and BIC; their number grows with the data, so there are no "
+                "standard errors from theory. pf.bootstrap gives some."
+            )
+        if len(self.modes) > 1:
+            gap = self.modes["llf"].iloc[0] - self.modes["llf"].iloc[1]
+            notes.append(f"another maximum lies {gap:.3f} below this one: see `modes`.")
+        held = [n for n, p in self.space.parameters.items() if p.fixed and not p.covariate]
+        if held:
+            values = self.space.to_series(self.theta)
+            shown = [e for n in held for e in self.space.parameters[n].entry_names(n).flat]
+            notes.append("fixed: " + ", ".join(f"{e} = {values[e]:.6g}" for e in shown) + ".")
+        if self.restrictions:
+            notes.append("restrictions: " + "; ".join(self.restrictions) + ".")
+        if self.derived:
+            notes.append(f"derived from the others: {', '.join(self.derived)}.")
+        return tuple(notes)
+
+    # ---- what it says of data --------------------------------------------------------------
+
+    def log_likelihood(self, panel: Panel | None = None) -> LogLikelihood:
+        """The terms of this panel, or out of sample of another one, at the estimate."""
+        return self.setting.likelihood(self.space, panel).terms(self.theta)
+
+    def predict(self, panel: Panel | None = None) -> pd.DataFrame:
+        """Row by row: the belief, and the probability of each action."""
+        panel = self.panel if panel is None else panel
+        likelihood = self.setting.likelihood(self.space, panel)
+        terms, choice = likelihood.choice_probabilities(self.theta)
+        columns = {}
+        if likelihood.states > 1:
+            labels = self.model.state_labels() or range(likelihood.states)
+            columns = {f"x({s})": terms.belief[..., k] for k, s in enumerate(labels)}
+        actions = self.model.action_labels() or range(choice.shape[-1])
+        columns |= {f"P({a})": choice[..., k] for k, a in enumerate(actions)}
+        return panel.to_frame(**columns)
+
+    def simulate(self, seed: int) -> Panel:
+        """A panel drawn at the estimate, with the agents, lengths and first z of this one."""
+        return self.setting.likelihood(self.space).simulate(self.theta, seed)
+
+    def trace(self, stage: int = -1) -> pd.DataFrame:
+        """The log-likelihood climbed in a stage, step by step, and the gradient's squared norm."""
+        values, norms = self.traces[stage]
+        frame = pd.DataFrame({"llf": values}, index=pd.RangeIndex(len(values), name="step"))
+        return frame.assign(gradient=norms) if norms else frame
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but the model's code to a zip of JSON and npy; see `pf.load`."""
+        raise NotImplementedError

@@ -1,0 +1,135 @@
+"""What every likelihood of a panel gives: terms, gradients and per-agent scores, part by part.
+
+The log-likelihood has two parts: observations (what z' follows) and choices (which a is taken).
+Estimators, covariances and tests need each of them by agent and with derivatives; they see this
+contract alone, so that a model with hidden states and a fully observed baseline are fitted alike.
+"""
+
+import abc
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pomdpfit._panel import Panel
+from pomdpfit._params import ParameterSpace
+from pomdpfit._types import Array, Bool, Float, Theta
+
+
+class Part(enum.Flag):
+    """Which terms of the log-likelihood are asked for."""
+
+    OBSERVATION = enum.auto()
+    CHOICE = enum.auto()
+    BOTH = OBSERVATION | CHOICE
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogLikelihood:
+    """Terms by agent and period: `observation[i, t]` scores z_{t+1}, `choice[i, t]` scores a_t."""
+
+    observation: Float[np.ndarray, "N T"]
+    choice: Float[np.ndarray, "N T"]
+    belief: Float[np.ndarray, "N T S"]
+    panel: Panel
+    residual: float
+    steps: int
+    start: Array | None = dataclasses.field(repr=False)
+
+    @property
+    def total(self) -> float:
+        """The log-likelihood."""
+        return float(self.observation.sum() + self.choice.sum())
+
+    @property
+    def by_agent(self) -> pd.DataFrame:
+        """Observation part, choice part and their sum for each agent."""
+        frame = pd.DataFrame(
+            {"observation": self.observation.sum(axis=1), "choice": self.choice.sum(axis=1)},
+            index=pd.Index(self.panel.agents, name="agent"),
+        )
+        return frame.assign(total=frame.sum(axis=1))
+
+    def parts(self) -> Float[np.ndarray, "N 2"]:
+        """Observation and choice part of each agent."""
+        return np.stack([self.observation.sum(axis=1), self.choice.sum(axis=1)], axis=1)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The panel's rows with their terms and beliefs."""
+        beliefs = {f"x({s})": self.belief[..., s] for s in range(self.belief.shape[-1])}
+        return self.panel.to_frame(
+            log_observation=self.observation, log_choice=self.choice, **beliefs
+        )
+
+
+class AbstractLikelihood(abc.ABC):
+    """The log-likelihood of one panel as a function of theta.
+
+    `start` is what an earlier result carried; handing it on saves work, and changes nothing else.
+    A part that is not asked for is zero in the result, and is not paid for where that can be.
+    """
+
+    model: Any  # what has reward(theta) and discount(theta)
+    panel: Panel
+    space: ParameterSpace
+
+    @property
+    @abc.abstractmethod
+    def dynamics(self) -> frozenset[str]:
+        """The parameters that the observation terms depend on; the choice terms may too."""
+
+    @property
+    @abc.abstractmethod
+    def states(self) -> int:
+        """|S|; 1 where everything is observed."""
+
+    @abc.abstractmethod
+    def terms(
+        self, theta: Theta, *, part: Part = Part.BOTH, start: Array | None = None
+    ) -> LogLikelihood:
+        """The terms at theta; an error (never NaN) where there are none."""
+
+    @abc.abstractmethod
+    def pull(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        names: tuple[str, ...],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+    ) -> tuple[LogLikelihood, dict[str, np.ndarray]]:
+        """The terms, and the gradient of sum_i w_i0 observation_i + w_i1 choice_i.
+
+        The gradient is a tree over `names`, in all entries (derived ones of a simplex included).
+        Agents of weight zero may have likelihood zero.
+        """
+
+    @abc.abstractmethod
+    def push(
+        self,
+        theta: Theta,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+        among: Bool[np.ndarray, "N"] | None = None,
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
+        """The terms, and the derivative of each agent's two parts along each of p directions.
+
+        `directions[name]` says how that leaf of theta moves; leaves that are not named stay.
+        Agents that are not `among` those that count may have likelihood zero; their rows are zero.
+        """
+
+    @abc.abstractmethod
+    def choice_probabilities(
+        self, theta: Theta, *, start: Array | None = None
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
+        """The terms (with the beliefs) and pi(. | z, x) in every row of the panel."""
+
+    @abc.abstractmethod
+    def simulate(self, theta: Theta, seed: int) -> Panel:
+        """A panel drawn at theta with the same agents, lengths, first z and covariates."""

@@ -1,0 +1,40 @@
+"""Progress of long work: a callable that hears (what, done, of how many)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The default: say nothing."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar on the terminal: `with pf.progress_bar() as bar: pf.fit(..., progress=bar)`."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns) as bar:
+        tasks: dict[str, int] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done)  # type: ignore[arg-type]
+
+        yield tell

@@ -1,0 +1,92 @@
+"""Kernel and policy of every context side by side.
+
+A context is one row of covariates (a group, a price). The agent takes the covariates of today for
+those of all days to come, so each context is a problem of its own, with its own value; what ties
+contexts together is the belief, which goes on from one to the next. Tables of all contexts are
+stacked into rows (context, z), so that looking one up costs the same however many there are.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from pomdpfit._kernel import Kernel
+from pomdpfit._model import Primitives
+from pomdpfit._policy import ActionValues, action_values
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit._types import Array, Float, Int
+
+_T = TypeVar("_T")
+Covariates = Mapping[str, Float[Array, "C"]]
+
+
+class Scene(eqx.Module):
+    """What happens and what is chosen at any (context, z, x)."""
+
+    kernel: Kernel
+    values: ActionValues  # with a leading axis of contexts on every leaf
+
+    @property
+    def contexts(self) -> int:
+        """C."""
+        return self.values.table.shape[0]
+
+    def row(self, context: Int[Array, "*b"], z: Int[Array, "*b"]) -> Int[Array, "*b"]:
+        """Where (context, z) stands in the kernel."""
+        return context * self.kernel.observations + z
+
+    def log_choice(
+        self,
+        context: Int[Array, "*b"],
+        z: Int[Array, "*b"],
+        x: Float[Array, "*b S"],
+        t: Int[Array, "*b"] | None,
+    ) -> Float[Array, "*b A"]:
+        """log pi(a | z, x) in each context."""
+        if self.contexts == 1:
+            return jax.tree.map(lambda leaf: leaf[0], self.values).log_choice(z, x, t)
+        position, weight = self.values.scheme.basis(x)
+        at = [index[..., None] for index in ((context, z) if t is None else (context, t, z))]
+        q = (weight[..., None] * self.values.table[*at, position]).sum(axis=-2)
+        primitives = self.values.primitives
+        shock = jax.tree.map(lambda leaf: leaf[context], primitives.shock)
+        available = None if primitives.available is None else primitives.available[context, z]
+        each = lambda shock, q, available: shock.log_choice(q, available)
+        for _ in context.shape:
+            each = jax.vmap(each, in_axes=(0, 0, None if available is None else 0))
+        return each(shock, q, available)
+
+
+def for_each_context(make: Callable[[dict], _T], covariates: Covariates) -> _T:
+    """make(covariates of one context) for all of them, stacked; once if there are none."""
+    if not covariates:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], make({}))
+    return jax.vmap(make)(dict(covariates))
+
+
+def stacked_kernel(kernel: Kernel) -> Kernel:
+    """Rows (context, z) from a kernel whose leaves have a leading axis of contexts."""
+    tables = []
+    for table in (jnp.asarray(kernel.successors), jnp.asarray(kernel.probability)):
+        contexts, rows = table.shape[:2]
+        if contexts > 1 and rows == 1:
+            table = jnp.broadcast_to(table, (contexts, kernel.observations, *table.shape[2:]))
+        tables.append(table.reshape(-1, *table.shape[2:]))
+    return Kernel(*tables, observations=kernel.observations)
+
+
+def make_scene(
+    primitives: Primitives, value: Float[Array, "C *H Z n c"], scheme: AbstractScheme
+) -> Scene:
+    """Action values of every context, from primitives and values with a leading context axis."""
+    values = jax.vmap(lambda p, v: action_values(p, scheme, v))(primitives, value)
+    return Scene(stacked_kernel(primitives.kernel), values)
+
+
+def single_scene(values: ActionValues) -> Scene:
+    """One context."""
+    values = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], values)
+    return Scene(stacked_kernel(values.primitives.kernel), values)

@@ -1,0 +1,102 @@
+"""A table of estimates that prints as text and turns into HTML or LaTeX."""
+
+import dataclasses
+import html
+import textwrap
+
+import numpy as np
+import pandas as pd
+
+_LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Summary:
+    """A title, facts as pairs, the table of parameters, and notes that a reader must see."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    table: pd.DataFrame
+    notes: tuple[str, ...]
+
+    def as_text(self) -> str:
+        """Plain text."""
+        body = self._formatted().to_string()
+        width = max(len(line) for line in body.splitlines())
+        width = max(width, 78)
+        lines = [self.title.center(width), "=" * width]
+        half = (len(self.facts) + 1) // 2
+        for k in range(half):
+            left = self._fact(k, width // 2)
+            right = self._fact(k + half, width // 2) if k + half < len(self.facts) else ""
+            lines.append(f"{left:<{width // 2}}{right}".rstrip())
+        lines += ["-" * width, body, "=" * width]
+        lines += [line for note in self.notes for line in _wrapped(f"* {note}", width)]
+        return "\n".join(lines)
+
+    __str__ = as_text
+    __repr__ = as_text
+
+    def as_html(self) -> str:
+        """HTML, everything escaped."""
+        facts = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in self.facts
+        )
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return (
+            f"<h3>{html.escape(self.title)}</h3><table>{facts}</table>"
+            f"{self._formatted().to_html(escape=True, border=0)}"
+            + (f"<ul>{notes}</ul>" if notes else "")
+        )
+
+    _repr_html_ = as_html
+
+    def as_latex(self) -> str:
+        """A LaTeX table in the style of booktabs, with the notes below."""
+        escape = lambda text: str(text).translate(_LATEX).replace("|", "\\textbar{}")
+        formatted = self._formatted()
+        rows = [[escape(name), *map(escape, row)] for name, row in formatted.iterrows()]
+        head = " & ".join(["", *map(escape, formatted.columns)])
+        lines = [
+            "\\begin{table}",
+            f"\\caption{{{escape(self.title)}}}",
+            f"\\begin{{tabular}}{{l{'r' * (len(formatted.columns) - 1)}l}}",
+            "\\toprule",
+            head + " \\\\",
+            "\\midrule",
+            *(" & ".join(row) + " \\\\" for row in rows),
+            "\\midrule",
+            *(
+                f"\\multicolumn{{{len(formatted.columns) + 1}}}{{l}}"
+                f"{{{escape(name)}: {escape(value)}}} \\\\"
+                for name, value in self.facts
+            ),
+            "\\bottomrule",
+            "\\end{tabular}",
+            *(f"\\par {escape(note)}" for note in self.notes),
+            "\\end{table}",
+        ]
+        return "\n".join(lines)
+
+    def _fact(self, k: int, width: int) -> str:
+        name, value = self.facts[k]
+        return f"{name + ':':<20} {value}"[: width - 1]
+
+    def _formatted(self) -> pd.DataFrame:
+        """Numbers as text, four digits after the point or four that count; blanks for none."""
+        return self.table.map(_number).astype(object)
+
+
+def _number(value: object) -> str:
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    if np.isnan(value):
+        return "--"
+    if value != 0 and abs(value) < 1e-3:
+        return f"{value:.2e}"
+    return f"{value:.4f}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent="  ")

@@ -1,0 +1,25 @@
+"""What a test of a hypothesis returns."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class TestResult:
+    """A test of a hypothesis; prints as a sentence."""
+
+    name: str
+    hypothesis: str
+    statistic: float
+    df: int | None
+    pvalue: float
+    note: str = ""
+
+    __test__ = False  # a name that pytest would otherwise collect
+
+    def __str__(self) -> str:
+        df = "" if self.df is None else f"({self.df})"
+        tail = f" {self.note}" if self.note else ""
+        return (
+            f"{self.name} of {self.hypothesis}: statistic{df} {self.statistic:.4f}, p-value "
+            f"{self.pvalue:.4f}.{tail}"
+        )

@@ -1,0 +1,72 @@
+"""What is climbed: a weighted part of the log-likelihood over the entries that move."""
+
+import numpy as np
+
+from pomdpfit._entries import Entries
+from pomdpfit._errors import ImpossibleObservationError, SolveError
+from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
+from pomdpfit._types import Array, Float, Theta
+
+
+class Objective:
+    """sum_i w_i (parts of log l_i) as a function of phi, every solve started from the last one."""
+
+    def __init__(
+        self,
+        likelihood: AbstractLikelihood,
+        entries: Entries,
+        part: Part,
+        theta: Theta,
+        weights: Float[np.ndarray, "N"] | None = None,
+        start: Array | None = None,
+    ) -> None:
+        self.likelihood, self.entries, self.part = likelihood, entries, part
+        self._theta, self.start = theta, start
+        agents = likelihood.panel.agent_count
+        self.agent_weights = np.ones(agents) if weights is None else np.asarray(weights, float)
+        wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part], dtype=float)
+        self._weights = self.agent_weights[:, None] * wanted
+
+    def theta(self, phi: Float[np.ndarray, "n"]) -> dict[str, np.ndarray]:
+        """The whole tree."""
+        return self.entries.insert(phi, self._theta)
+
+    def gradient(self, phi: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]] | None:
+        """Value and gradient in all entries; None where there is no finite likelihood."""
+        try:
+            terms, tree = self.likelihood.pull(
+                self.theta(phi),
+                self._weights,
+                self.entries.leaves,
+                part=self.part,
+                start=self.start,
+            )
+        except (ImpossibleObservationError, SolveError):
+            return None
+        self._keep(terms)
+        gradient = np.concatenate([np.ravel(tree[name]) for name in self.entries.leaves])
+        return self._total(terms), gradient
+
+    def scores(
+        self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, "N p"]:
+        """Each agent's derivative along the columns of a chart."""
+        directions = self.entries.split(jacobian.T)
+        terms, parts = self.likelihood.push(
+            self.theta(phi),
+            directions,
+            part=self.part,
+            start=self.start,
+            among=self.agent_weights > 0,
+        )
+        self._keep(terms)
+        wanted = [Part.OBSERVATION in self.part, Part.CHOICE in self.part]
+        return parts[:, np.flatnonzero(wanted)].sum(axis=1)
+
+    def _total(self, terms: LogLikelihood) -> float:
+        parts = np.where(self._weights > 0, terms.parts(), 0.0)
+        return float((self._weights * parts).sum())
+
+    def _keep(self, terms: LogLikelihood) -> None:
+        if terms.start is not None:
+            self.start = terms.start

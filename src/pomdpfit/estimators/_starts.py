@@ -1,0 +1,66 @@
+"""Starting points spread over the parameter space: a seeded Latin hypercube."""
+
+import numpy as np
+
+from pomdpfit._entries import free_entries, project
+from pomdpfit._params import ParameterSpace
+from pomdpfit._restrictions import Restrictions
+from pomdpfit._types import Theta
+
+
+def draw_starts(
+    space: ParameterSpace,
+    theta: Theta,
+    count: int,
+    seed: int,
+    restrictions: Restrictions | None = None,
+) -> list[dict[str, np.ndarray]]:
+    """`count` points: every parameter's range is cut into `count` strata and each is used once."""
+    free = {name: p for name, p in space.parameters.items() if not p.fixed}
+    sizes = {name: int(np.prod(p.shape)) for name, p in free.items()}
+    rng = np.random.default_rng(seed)
+    strata = np.array([rng.permutation(count) for _ in range(sum(sizes.values()))]).reshape(
+        -1, count
+    )
+    uniform = ((strata + rng.uniform(0.02, 0.98, size=strata.shape)) / count).T
+    points = []
+    for row in uniform:
+        point, start = {name: np.asarray(leaf) for name, leaf in theta.items()}, 0
+        for name, p in free.items():
+            part = row[start : start + sizes[name]].reshape(p.shape)
+            point[name] = p.constraint.spread(part, np.asarray(theta[name]))
+            start += sizes[name]
+        points.append(feasible(space, point, restrictions))
+    return points
+
+
+def feasible(
+    space: ParameterSpace, theta: Theta, restrictions: Restrictions | None
+) -> dict[str, np.ndarray]:
+    """The point nearest to theta that satisfies the restrictions."""
+    free = [name for name, p in space.parameters.items() if not p.fixed]
+    entries = free_entries(space, free, theta, restrictions)
+    return entries.insert(project(entries, entries.flatten(theta)), theta)
+
+
+def off_the_bounds(
+    space: ParameterSpace, theta: Theta, share: float = 1e-3
+) -> dict[str, np.ndarray]:
+    """theta with free entries that lie exactly on a bound moved a little inside.
+
+    A probability of zero is a legal value but a poor start: where the data contradict it there is
+    no likelihood to climb from.
+    """
+    moved = {name: np.asarray(leaf, dtype=float) for name, leaf in theta.items()}
+    for name, p in space.parameters.items():
+        low, high = p.constraint.bounds()
+        value = moved[name]
+        if p.fixed or not ((value <= low) | (value >= high)).any():
+            continue
+        if p.constraint.sums(p.shape):
+            moved[name] = (1 - share) * value + share / value.shape[-1]
+        else:
+            room = share * (high - low if np.isfinite(high) else 1.0)
+            value = np.where(value <= low, low + room, value)
+            moved[name] = np.where(value >= high, high - room, value)
+    return moved

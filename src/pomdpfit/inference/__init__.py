@@ -1,0 +1,1 @@
+"""Inference: covariances, bootstrap, tests, comparison."""

@@ -1,0 +1,191 @@
+"""Scores and second derivatives at an estimate: all that covariances are made of.
+
+Hessians are central differences of exact gradients, with steps of a thousandth of a standard
+error, so that their truncation error is of the order of a millionth.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from pomdpfit._entries import Chart, Entries
+from pomdpfit._errors import EstimationError
+from pomdpfit._log_likelihood import AbstractLikelihood, Part
+from pomdpfit._types import Array, Float, Theta
+
+_STEP = 1e-3  # in standard errors
+_RIDGE = 1e-10
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Information:
+    """Per-agent scores and Hessians in p free coordinates.
+
+    `names` are the free entries; `jacobian` says how all entries move with them. `first` marks the
+    coordinates of a first stage: there the observation terms alone speak, in the others the choice
+    terms. It is None where all coordinates maximise the whole likelihood.
+    """
+
+    names: tuple[str, ...]
+    entries: tuple[str, ...]
+    jacobian: Float[np.ndarray, "n p"]
+    scores: Float[np.ndarray, "N 2 p"]
+    hessian: Float[np.ndarray, "p p"]
+    first: np.ndarray | None = None
+
+    @property
+    def moments(self) -> Float[np.ndarray, "N p"]:
+        """Each agent's contribution to the equations that define the estimate."""
+        if self.first is None:
+            return self.scores.sum(axis=1)
+        return np.where(self.first, self.scores[:, 0], self.scores[:, 1])
+
+    def covariance(self, kind: str) -> Float[np.ndarray, "p p"]:
+        """The covariance of the free coordinates.
+
+        With A = -(derivative of the moments) and B = sum_i m_i m_i':
+        hessian      A^-1 for a joint estimate; for two stages Murphy and Topel's, A^-1 D A^-T with
+                     D the block diagonal of A (the stages' scores are uncorrelated)
+        opg          the same with outer products of scores in the place of second derivatives
+        sandwich     A^-1 B A^-T, clustered by agent; for two stages the stacked moments
+        uncorrected  of two stages: each stage as if the other were known
+        """
+        A = self._bread(outer=kind == "opg")
+        if kind == "uncorrected" and self.first is None:
+            raise EstimationError("a joint estimate has no first stage to correct for.")
+        if kind in {"hessian", "opg", "uncorrected"}:
+            if self.first is None:
+                return _inverse(A)
+            D = np.where(self.first[:, None] == self.first[None, :], A, 0.0)
+            if kind == "uncorrected":
+                return _inverse(D)
+            inverse = _inverse(A)
+            return inverse @ D @ inverse.T
+        if kind == "sandwich":
+            inverse = _inverse(A)
+            return inverse @ (self.moments.T @ self.moments) @ inverse.T
+        raise EstimationError(
+            f"there is no covariance of kind {kind!r}; there are hessian, opg, sandwich and, after "
+            "two stages, uncorrected."
+        )
+
+    def _bread(self, *, outer: bool) -> Float[np.ndarray, "p p"]:
+        """A: block lower triangular after two stages, for the first does not see the second."""
+        if not outer:
+            return -self.hessian
+        if self.first is None:
+            total = self.scores.sum(axis=1)
+            return total.T @ total
+        observation, choice = self.scores[:, 0], self.scores[:, 1]
+        A = np.where(self.first[:, None], observation.T @ observation, choice.T @ choice)
+        return np.where(self.first[:, None] & ~self.first[None, :], 0.0, A)
+
+    def eigenvalues(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of -hessian (its diagonal blocks after two stages) in units of its own diagonal."""
+        A = -self.hessian
+        if self.first is not None:
+            A = np.where(self.first[:, None] == self.first[None, :], A, 0.0)
+        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), 1e-300))
+        return np.linalg.eigh(0.5 * (A + A.T) * np.outer(scale, scale))
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """A^-1 in scaled units; NaN throughout where A is singular: nothing is invented."""
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), 1e-300))
+    scaled = A * np.outer(scale, scale)
+    if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e14:
+        return np.full_like(A, np.nan)
+    return np.linalg.inv(scaled) * np.outer(scale, scale)
+
+
+def information_at(
+    likelihood: AbstractLikelihood,
+    entries: Entries,
+    theta: Theta,
+    chart: Chart,
+    first: np.ndarray | None,
+    start: Array | None = None,
+) -> Information:
+    """Scores along the chart and the Hessian in its coordinates, at theta."""
+    directions = entries.split(chart.jacobian.T)
+    terms, scores = likelihood.push(theta, directions, start=start)
+    start = terms.start if terms.start is not None else start
+    information = Information(
+        tuple(entries.names[k] for k in chart.independent),
+        entries.names,
+        chart.jacobian,
+        scores,
+        np.zeros((len(chart.independent),) * 2),
+        first,
+    )
+    if len(chart.independent) == 0:
+        return information
+    steps = _steps(information, entries, entries.flatten(theta), chart)
+    hessian = _differences(likelihood, entries, theta, chart, first, steps, start)
+    return dataclasses.replace(information, hessian=hessian)
+
+
+def _steps(
+    information: Information, entries: Entries, phi: np.ndarray, chart: Chart
+) -> Float[np.ndarray, "p"]:
+    """A thousandth of a standard error, or less where a bound is near."""
+    A = information._bread(outer=True)
+    A = A + _RIDGE * np.diag(np.maximum(np.diag(A), 1e-300))
+    variance = np.abs(np.diag(np.linalg.pinv(A)))
+    scale = np.maximum(np.abs(phi[chart.independent]), 1.0)
+    steps = np.clip(_STEP * np.sqrt(variance), 1e-7 * scale, 1e-3 * scale)
+    with np.errstate(divide="ignore"):
+        room = np.minimum(phi - entries.low, entries.high - phi)[:, None] / np.abs(chart.jacobian)
+    return np.minimum(steps, 0.5 * np.min(room, axis=0))
+
+
+def _differences(
+    likelihood: AbstractLikelihood,
+    entries: Entries,
+    theta: Theta,
+    chart: Chart,
+    first: np.ndarray | None,
+    steps: np.ndarray,
+    start: Array | None,
+) -> Float[np.ndarray, "p p"]:
+    """Row j: how the equation of coordinate j changes with every coordinate."""
+    N, phi, p = likelihood.panel.agent_count, entries.flatten(theta), len(steps)
+
+    def moments(phi: np.ndarray, k: int) -> np.ndarray:
+        moved = entries.insert(phi, theta)
+        if first is None:
+            return _pulled(likelihood, moved, entries, chart, Part.BOTH, np.ones((N, 2)), start)
+        weigh = lambda part: np.ones((N, 1)) * part
+        # Rewards do not enter the first stage.
+        top = (
+            _pulled(likelihood, moved, entries, chart, Part.OBSERVATION, weigh([1.0, 0.0]), start)
+            if first[k]
+            else np.zeros(p)
+        )
+        if first.all():
+            return top
+        low = _pulled(likelihood, moved, entries, chart, Part.CHOICE, weigh([0.0, 1.0]), start)
+        return np.where(first, top, low)
+
+    hessian = np.zeros((p, p))
+    for k, step in enumerate(steps):
+        change = step * chart.jacobian[:, k]
+        hessian[:, k] = (moments(phi + change, k) - moments(phi - change, k)) / (2 * step)
+    if first is None:
+        return 0.5 * (hessian + hessian.T)
+    return hessian
+
+
+def _pulled(
+    likelihood: AbstractLikelihood,
+    theta: Theta,
+    entries: Entries,
+    chart: Chart,
+    part: Part,
+    weights: np.ndarray,
+    start: Array | None,
+) -> Float[np.ndarray, "p"]:
+    """The gradient in the chart's coordinates."""
+    _, tree = likelihood.pull(theta, weights, entries.leaves, part=part, start=start)
+    gradient = np.concatenate([np.ravel(tree[name]) for name in entries.leaves])
+    return chart.jacobian.T @ gradient
