@@ -36,10 +36,21 @@ from pomdpfit._sensitivity import Sensitivity, sensitivity
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
 from pomdpfit._simulate import Simulation, simulate
 from pomdpfit._solve import Solution, certify, solve
+from pomdpfit._storage import load
+from pomdpfit._test_result import TestResult
 from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._version import __version__
 from pomdpfit.certificate import Certificate
 from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit
+from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
+from pomdpfit.inference._compare import compare
+from pomdpfit.inference._tests import (
+    FitTest,
+    chi_square_test,
+    likelihood_ratio_test,
+    score_test,
+    vuong_test,
+)
 from pomdpfit.solvers import Newton, RelativeValueIteration
 
 __all__ = [
@@ -47,12 +58,14 @@ __all__ = [
     "AbstractShock",
     "AgentPriors",
     "Beliefs",
+    "Bootstrap",
     "Certificate",
     "CommonPrior",
     "ConvergenceWarning",
     "Covariate",
     "Estimate",
     "EstimationError",
+    "FitTest",
     "GridTooLargeError",
     "Gumbel",
     "ImpossibleObservationError",
@@ -86,10 +99,14 @@ __all__ = [
     "Solution",
     "SolveError",
     "StationaryPrior",
+    "TestResult",
     "TwoStage",
     "__version__",
     "baselines",
+    "bootstrap",
     "certify",
+    "chi_square_test",
+    "compare",
     "dense_kernel",
     "discount_parameter",
     "factored_kernel",
@@ -98,14 +115,18 @@ __all__ = [
     "impossible_transitions",
     "increment_kernel",
     "join_actions",
+    "likelihood_ratio_test",
+    "load",
     "log_likelihood",
     "models",
     "progress_bar",
     "reset_kernel",
     "score",
     "score_obs",
+    "score_test",
     "sensitivity",
     "simulate",
     "smooth_beliefs",
     "solve",
+    "vuong_test",
 ]

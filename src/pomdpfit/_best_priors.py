@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit import _grid
-from pomdpfit._likelihood import Data, Problem, Value
+from pomdpfit._likelihood import Data, Problem, Value, score
 from pomdpfit._types import Array, Float, Theta
 
 _RESOLUTION = 10  # of the lattice
 _CYCLES = 3  # over the vertices, where there are more than two
-_SECTIONS = 40  # shrink a bracket by 0.618^40 = 4e-9
+_SECTIONS = 25  # shrink a bracket of 0.2 to 1e-6; the likelihood is flat at its maximum
 
 
 @eqx.filter_jit
@@ -23,8 +23,10 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     """argmax over x0 of log l_i(theta, x0) for every agent i."""
     agents, states = data.panel.z.shape[0], data.prior.shape[1]
 
+    kernel, scene = problem.stage(theta, value, data)
+
     def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
-        return problem.terms(theta, value, data._replace(prior=x0)).by_part().sum(axis=1)
+        return score(kernel, scene, x0, data.panel).by_part().sum(axis=1)
 
     lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)
@@ -49,11 +51,18 @@ def _section(of, x, s):  # type: ignore[no-untyped-def]
     high = jnp.minimum(x[:, s] + 1.0 / _RESOLUTION, 1.0)
     golden = (np.sqrt(5.0) - 1.0) / 2.0
 
-    def shrink(bracket: tuple, _: None) -> tuple:
-        low, high = bracket
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        lower = of(at(left)) >= of(at(right))
-        return (jnp.where(lower, low, left), jnp.where(lower, right, high)), None
+    def shrink(state: tuple, _: None) -> tuple:
+        low, high, left, right, at_left, at_right = state
+        lower = at_left >= at_right  # the maximum is not in the upper part
+        low, high = jnp.where(lower, low, left), jnp.where(lower, right, high)
+        # One of the two inner points stays; the other is new.
+        new = jnp.where(lower, high - golden * (high - low), low + golden * (high - low))
+        at_new = of(at(new))
+        left, right = jnp.where(lower, new, right), jnp.where(lower, left, new)
+        at_left, at_right = jnp.where(lower, at_new, at_right), jnp.where(lower, at_left, at_new)
+        return (low, high, left, right, at_left, at_right), None
 
-    (low, high), _ = jax.lax.scan(shrink, (low, high), None, length=_SECTIONS)
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    first = (low, high, left, right, of(at(left)), of(at(right)))
+    (low, high, *_), _ = jax.lax.scan(shrink, first, None, length=_SECTIONS)
     return at(0.5 * (low + high))

@@ -107,7 +107,7 @@ class Estimate:
     @property
     def llf_obs(self) -> pd.DataFrame:
         """Both parts by agent."""
-        index = pd.Index(self.panel.agents, name="agent")
+        index = pd.Index(self.panel.agents, name="agent", tupleize_cols=False)
         return pd.DataFrame(self.terms, index, ["observation", "choice"])
 
     @property
@@ -134,7 +134,9 @@ class Estimate:
 
     @property
     def cov_type(self) -> str:
-        """The covariance behind `bse`: second derivatives, or the stacked sandwich of two stages."""
+        """The covariance behind `bse`: hessian, the stacked sandwich of two stages, or opg."""
+        if self.information.hessian is None:
+            return "opg"
         return "hessian" if self.information.first is None else "sandwich"
 
     def cov_params(self, kind: Any = None) -> pd.DataFrame:
@@ -323,7 +325,7 @@ class Estimate:
             if isinstance(kind, str | None)
             else "bootstrap"
         )
-        reached = f"{int(self.modes['starts'].iloc[0])} of {len(self.starts)} starts"
+        reached = f"{int(self.modes['starts'].iloc[0])}/{len(self.starts)}"
         return (
             ("Estimator", type(self.setting.estimator).__name__),
             ("Log-likelihood", f"{self.llf:,.3f}"),
@@ -338,7 +340,7 @@ class Estimate:
             ("Free parameters", f"{self.df_model}"),
             ("Converged", "yes" if self.converged else f"NO ({self.result.name.lower()})"),
             ("On the boundary", "yes" if self.on_boundary else "no"),
-            ("Maxima found", f"{len(self.modes)}; this one by {reached}"),
+            ("Maxima (starts)", f"{len(self.modes)} ({reached} led here)"),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -399,4 +401,6 @@ class Estimate:
 
     def save(self, path: str | Path) -> None:
         """Write everything but the model's code to a zip of JSON and npy; see `pf.load`."""
-        raise NotImplementedError
+        from pomdpfit._storage import save  # which builds estimates, and so comes after them
+
+        save(self, Path(path))

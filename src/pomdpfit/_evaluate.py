@@ -145,13 +145,13 @@ class Likelihood(AbstractLikelihood):
     ) -> tuple[LogLikelihood, pd.DataFrame]:
         """The terms and each agent's score (rows) in the free natural parameters (columns)."""
         result, derivatives = self.push(theta, self._directions, start=start)
-        index = pd.Index(self.panel.agents, name="agent")
+        index = pd.Index(self.panel.agents, name="agent", tupleize_cols=False)
         return result, pd.DataFrame(derivatives.sum(axis=1), index, self.space.free_names)
 
     def priors(self, theta: Theta, *, start: Array | None = None) -> pd.DataFrame:
         """x0 of each agent at theta."""
         belief = self.terms(theta, start=start).belief[:, 0]
-        index = pd.Index(self.panel.agents, name="agent")
+        index = pd.Index(self.panel.agents, name="agent", tupleize_cols=False)
         return pd.DataFrame(belief, index, list(labels_of(self.model, self.states)))
 
     def choice_probabilities(

@@ -21,10 +21,11 @@ import jax.numpy as jnp
 
 from pomdpfit._belief import Filtered, run_filter
 from pomdpfit._fixed_point import attached_value
+from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
+from pomdpfit._scene import Covariates, Scene, for_each_context, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.solvers import Plan
@@ -77,22 +78,31 @@ class Problem(eqx.Module):
 
     def terms(self, theta: Theta, value: Value, data: Data) -> Terms:
         """All terms at theta, given the value there; differentiable in both."""
+        kernel, scene = self.stage(theta, value, data)
+        x0 = self.prior.beliefs(theta, data.prior, data.panel, scene)
+        return score(kernel, scene, x0, data.panel)
+
+    def stage(self, theta: Theta, value: Value, data: Data) -> tuple[Kernel, Scene | None]:
+        """What does not depend on x0: the kernel, and the policy where there is a value."""
         primitives = self.primitives(theta, data.covariates)
-        panel = data.panel
         scene = None if value is None else make_scene(primitives, value, self.grid)
-        kernel = stacked_kernel(primitives.kernel)
-        x0 = self.prior.beliefs(theta, data.prior, panel, scene)
-        filtered = run_filter(kernel, panel, x0)
-        observation = _observation_terms(panel, filtered)
-        if scene is None:
-            return Terms(observation, jnp.zeros_like(observation), filtered.belief)
-        epoch = None
-        if primitives.horizon is not None:
-            epoch = jnp.minimum(panel.epoch, primitives.horizon - 1)
-        log_choice = scene.log_choice(panel.context, panel.z, filtered.belief, epoch)
-        chosen = jnp.take_along_axis(log_choice, panel.a[..., None], axis=-1)[..., 0]
-        choice = jnp.where(panel.score_choice, chosen, 0.0)
-        return Terms(observation, choice, filtered.belief)
+        return stacked_kernel(primitives.kernel), scene
+
+
+def score(
+    kernel: Kernel, scene: Scene | None, x0: Float[Array, "#N S"], panel: PanelArrays
+) -> Terms:
+    """The terms of agents that start from x0."""
+    filtered = run_filter(kernel, panel, x0)
+    observation = _observation_terms(panel, filtered)
+    if scene is None:
+        return Terms(observation, jnp.zeros_like(observation), filtered.belief)
+    horizon = scene.values.primitives.horizon
+    epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1)
+    log_choice = scene.log_choice(panel.context, panel.z, filtered.belief, epoch)
+    chosen = jnp.take_along_axis(log_choice, panel.a[..., None], axis=-1)[..., 0]
+    choice = jnp.where(panel.score_choice, chosen, 0.0)
+    return Terms(observation, choice, filtered.belief)
 
 
 def _observation_terms(panel: PanelArrays, filtered: Filtered) -> Float[Array, "N T"]:

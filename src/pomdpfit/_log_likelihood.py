@@ -49,7 +49,7 @@ class LogLikelihood:
         """Observation part, choice part and their sum for each agent."""
         frame = pd.DataFrame(
             {"observation": self.observation.sum(axis=1), "choice": self.choice.sum(axis=1)},
-            index=pd.Index(self.panel.agents, name="agent"),
+            index=pd.Index(self.panel.agents, name="agent", tupleize_cols=False),
         )
         return frame.assign(total=frame.sum(axis=1))
 

@@ -81,7 +81,7 @@ class Summary:
 
     def _fact(self, k: int, width: int) -> str:
         name, value = self.facts[k]
-        return f"{name + ':':<20} {value}"[: width - 1]
+        return f"{name + ':':<20}{value}"
 
     def _formatted(self) -> pd.DataFrame:
         """Numbers as text, four digits after the point or four that count; blanks for none."""

@@ -57,6 +57,7 @@ def fit(
     solver: AbstractSolver | None = None,
     seed: int = 0,
     n_jobs: int = 1,
+    skip_hessian: bool = False,
     progress: Progress | None = None,
 ) -> Estimate:
     """Estimate a model (with hidden states, or a fully observed `baselines.MDP`) from a panel.
@@ -69,6 +70,8 @@ def fit(
                  ones let go (the discount)
     constraints  linear equations such as "cost[good] = cost[bad]"
     n_jobs       processes for the starts, as in joblib; `seed` draws them; `progress` hears of them
+    skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
+                 then those of outer products, and that this is a maximum rests on the gradient
 
     What came out of every start is in `modes` and `starts` of the result.
     """
@@ -111,7 +114,9 @@ def fit(
     ranked = sorted(alive, key=lambda path: _rank(path, estimator), reverse=True)
     ranked = _reference_labels(space, ranked, orders, labels, paths[0].theta)
     tell("standard errors", 0, 1)
-    estimate = _finish(likelihood, setting, restrictions, ranked, ended, paths)
+    estimate = _finish(
+        likelihood, setting, restrictions, ranked, ended, paths, hessian=not skip_hessian
+    )
     estimate = dataclasses.replace(
         estimate,
         fixed=tuple(fixed or ()),
@@ -211,6 +216,8 @@ def _finish(
     ranked: Sequence[Path],
     ended: Sequence[Path],
     begun: Sequence[Path],
+    *,
+    hessian: bool,
 ) -> Estimate:
     space, best = likelihood.space, ranked[0]
     leaves = [name for name, p in space.parameters.items() if not p.fixed]
@@ -224,7 +231,9 @@ def _finish(
     if setting.estimator.by_stages:
         moves = np.array([n in likelihood.dynamics for n, p in _owners(space, leaves)], dtype=bool)
         first = moves[chart.independent]
-    information = information_at(likelihood, entries, best.theta, chart, first, terms.start)
+    information = information_at(
+        likelihood, entries, best.theta, chart, first, terms.start, hessian=hessian
+    )
     result, reason = _verdict(best, setting, information)
     dimension = len(entries.chart(phi).independent)
     own = likelihood.panel.agent_count * (likelihood.states - 1)
@@ -236,7 +245,7 @@ def _finish(
         restrictions=() if restrictions is None else restrictions.texts,
         terms=terms.parts(),
         information=information,
-        boundary=tuple(np.array(entries.names)[bound]),
+        boundary=tuple(entries.names[k] for k in np.flatnonzero(bound)),
         derived=tuple(entries.names[k] for k in chart.dependent),
         result=result,
         reason=reason,
@@ -266,10 +275,14 @@ def _verdict(path: Path, setting: Setting, information: Information) -> tuple[Re
                 f"{stage}stopped after {climb.steps} steps with a promised gain of "
                 f"{climb.gain:.2g}. {climb.result.advice()}"
             )
-    if not np.isfinite(information.hessian).all() or not np.isfinite(information.scores).all():
-        return Result.NOT_FINITE, "scores or Hessian are not finite. " + Result.NOT_FINITE.advice()
+    if not np.isfinite(information.scores).all():
+        return Result.NOT_FINITE, "scores are not finite. " + Result.NOT_FINITE.advice()
     if len(information.names) == 0:
         return Result.CONVERGED, "every parameter is on its boundary."
+    if information.hessian is None:
+        return Result.CONVERGED, f"promised gain {climbs[-1].gain:.1e}; no Hessian was asked for."
+    if not np.isfinite(information.hessian).all():
+        return Result.NOT_FINITE, "the Hessian is not finite. " + Result.NOT_FINITE.advice()
     values, vectors = information.eigenvalues()
     direction = ", ".join(
         f"{vectors[k, 0]:+.2f} {information.names[k]}"

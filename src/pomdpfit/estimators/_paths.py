@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from pomdpfit._entries import free_entries, project
 from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit._parallel import run_parallel
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage, Tell
@@ -80,9 +80,9 @@ def run_paths(
     for k, stage in enumerate(stages):
         what = f"stage {k + 1} of {len(stages)}: {len(paths)} starts"
         tell(what, 0, len(paths))
-        jobs = (delayed(run_stage)(likelihood, stage, path, restrictions) for path in paths)
+        tasks = ((path, restrictions) for path in paths)
         moved = []
-        for done in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
             moved.append(done)
             tell(what, len(moved), len(paths))
         lost += [path for path in moved if not path.alive]

@@ -1,1 +1,1 @@
-"""Inference: covariances, bootstrap, tests, comparison."""
+"""Inference: covariances, tests, comparison, bootstrap."""

@@ -30,7 +30,7 @@ class Information:
     entries: tuple[str, ...]
     jacobian: Float[np.ndarray, "n p"]
     scores: Float[np.ndarray, "N 2 p"]
-    hessian: Float[np.ndarray, "p p"]
+    hessian: Float[np.ndarray, "p p"] | None = None
     first: np.ndarray | None = None
 
     @property
@@ -69,9 +69,18 @@ class Information:
             "two stages, uncorrected."
         )
 
+    @property
+    def bread(self) -> Float[np.ndarray, "p p"]:
+        """A, from second derivatives where there are any."""
+        return self._bread(outer=self.hessian is None)
+
     def _bread(self, *, outer: bool) -> Float[np.ndarray, "p p"]:
         """A: block lower triangular after two stages, for the first does not see the second."""
         if not outer:
+            if self.hessian is None:
+                raise EstimationError(
+                    "the fit skipped the Hessian: only the covariance of kind 'opg' can be had."
+                )
             return -self.hessian
         if self.first is None:
             total = self.scores.sum(axis=1)
@@ -82,7 +91,7 @@ class Information:
 
     def eigenvalues(self) -> tuple[np.ndarray, np.ndarray]:
         """Of -hessian (its diagonal blocks after two stages) in units of its own diagonal."""
-        A = -self.hessian
+        A = self.bread
         if self.first is not None:
             A = np.where(self.first[:, None] == self.first[None, :], A, 0.0)
         scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), 1e-300))
@@ -105,6 +114,8 @@ def information_at(
     chart: Chart,
     first: np.ndarray | None,
     start: Array | None = None,
+    *,
+    hessian: bool = True,
 ) -> Information:
     """Scores along the chart and the Hessian in its coordinates, at theta."""
     directions = entries.split(chart.jacobian.T)
@@ -115,14 +126,14 @@ def information_at(
         entries.names,
         chart.jacobian,
         scores,
-        np.zeros((len(chart.independent),) * 2),
+        None,
         first,
     )
-    if len(chart.independent) == 0:
+    if not hessian or len(chart.independent) == 0:
         return information
     steps = _steps(information, entries, entries.flatten(theta), chart)
-    hessian = _differences(likelihood, entries, theta, chart, first, steps, start)
-    return dataclasses.replace(information, hessian=hessian)
+    second = _differences(likelihood, entries, theta, chart, first, steps, start)
+    return dataclasses.replace(information, hessian=second)
 
 
 def _steps(
@@ -134,8 +145,9 @@ def _steps(
     variance = np.abs(np.diag(np.linalg.pinv(A)))
     scale = np.maximum(np.abs(phi[chart.independent]), 1.0)
     steps = np.clip(_STEP * np.sqrt(variance), 1e-7 * scale, 1e-3 * scale)
-    with np.errstate(divide="ignore"):
-        room = np.minimum(phi - entries.low, entries.high - phi)[:, None] / np.abs(chart.jacobian)
+    slack = np.minimum(phi - entries.low, entries.high - phi)[:, None]
+    pace = np.abs(chart.jacobian)
+    room = np.divide(slack, pace, out=np.full(pace.shape, np.inf), where=pace > 0)
     return np.minimum(steps, 0.5 * np.min(room, axis=0))
 
 
