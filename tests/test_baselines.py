@@ -155,7 +155,7 @@ def test_observations_alone_need_no_solution(monkeypatch):
     weights, names = np.ones((3, 2)), likelihood.space.parameters
     both, pulled = likelihood.pull(theta, weights, tuple(names))
     chosen, pulled_choice = likelihood.pull(theta, weights, tuple(names), part=Part.CHOICE)
-    monkeypatch.setattr(_nfxp, "_solve", None)
+    monkeypatch.setattr(_nfxp, "solve", None)
     seen, pulled_seen = likelihood.pull(theta, weights, tuple(names), part=Part.OBSERVATION)
     _, pushed = likelihood.push(theta, likelihood.space.directions(), part=Part.OBSERVATION)
     assert (seen.choice == 0).all()

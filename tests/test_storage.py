@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import pomdpfit as pf
 from pomdpfit import _storage
 from pomdpfit._storage import load, save
-from pomdpfit._storage_panel import Reader, Writer, npy_bytes
+from pomdpfit._storage_values import Reader, Writer, npy_bytes
 
 ENGINE = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8)
 TRUTH = {

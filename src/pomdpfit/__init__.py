@@ -41,7 +41,7 @@ from pomdpfit._test_result import TestResult
 from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._version import __version__
 from pomdpfit.certificate import Certificate
-from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit
+from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit, theorem_4
 from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
 from pomdpfit.inference._compare import compare
 from pomdpfit.inference._tests import (
@@ -128,5 +128,6 @@ __all__ = [
     "simulate",
     "smooth_beliefs",
     "solve",
+    "theorem_4",
     "vuong_test",
 ]

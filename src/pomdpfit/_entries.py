@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg import null_space
+from scipy.optimize import nnls
 
 from pomdpfit._errors import ModelError
 from pomdpfit._params import ParameterSpace
@@ -53,6 +55,12 @@ class Entries:
     def at_bound(self, phi: Float[np.ndarray, "n"]) -> np.ndarray:
         """Which entries lie on a bound."""
         return (phi <= self.low) | (phi >= self.high)
+
+    def on_bounds(self, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        """phi between its bounds, and on those that rounding alone keeps it off."""
+        near = 1e-13 * np.maximum(1.0, np.abs(phi))
+        phi = np.where(phi - self.low <= near, self.low, phi)
+        return np.where(self.high - phi <= near, self.high, phi)
 
     def chart(
         self,
@@ -158,31 +166,37 @@ def _restricted(
     rows, level = [], []
     for row, value in zip(restrictions.matrix, restrictions.value, strict=True):
         if row[mine].any():
-            rows.append(row[mine])
-            level.append(value - row[others] @ values[others])
+            size = np.abs(row[mine]).max()  # an equation means the same in any units
+            rows.append(row[mine] / size)
+            level.append((value - row[others] @ values[others]) / size)
     return rows, level
 
 
 def project(entries: Entries, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """The nearest point to phi between the bounds and on the equations."""
-    from scipy.optimize import lsq_linear
+    """The nearest point to phi between the bounds and on the equations.
 
-    gap = entries.equations @ phi - entries.level
-    inside = (phi >= entries.low).all() and (phi <= entries.high).all()
+    First the foot on the plane of the equations; from there the shortest way within the plane to
+    between the bounds, which is a nonnegative least squares problem (Lawson and Hanson 1974,
+    chapter 23).
+    """
+    low, high, C = entries.low, entries.high, entries.equations
+    gap = C @ phi - entries.level
+    inside = (phi >= low).all() and (phi <= high).all()
     if inside and np.max(np.abs(gap), initial=0.0) < _ROUNDING:
         return phi
-    heavy = 1e6  # equations weigh more than nearness; elimination below makes them exact
-    stacked = np.vstack([np.eye(len(phi)), heavy * entries.equations])
-    target = np.concatenate([phi, heavy * entries.level])
-    near = lsq_linear(stacked, target, (entries.low - 1e-15, entries.high + 1e-15), method="bvls").x
-    near = np.clip(near, entries.low, entries.high)
-    chart = entries.chart(near)
-    rest = entries.level - entries.equations @ near
-    if len(chart.dependent):
-        columns = entries.equations[:, chart.dependent]
-        near = near.copy()
-        near[chart.dependent] += np.linalg.lstsq(columns, rest, rcond=None)[0]
-    near = np.clip(near, entries.low, entries.high)
-    if np.max(np.abs(entries.equations @ near - entries.level), initial=0.0) > 1e-9:
+    near = phi - np.linalg.lstsq(C, gap, rcond=None)[0]
+    plane = null_space(C) if len(C) else np.eye(len(phi))
+    rows, room = np.vstack([plane, -plane]), np.concatenate([high - near, near - low])
+    size = -np.min(room, initial=0.0)
+    if size > 0:
+        kept = np.isfinite(room)
+        E = np.vstack([-rows[kept].T, -room[kept] / size])
+        last = np.append(np.zeros(plane.shape[1]), 1.0)
+        residual = E @ nnls(E, last)[0] - last
+        if abs(residual[-1]) > _ROUNDING:  # else nothing is between the bounds
+            near = near - size * plane @ residual[:-1] / residual[-1]
+    near = entries.on_bounds(near)
+    scale = np.maximum(1.0, np.abs(C) @ np.abs(near) + np.abs(entries.level))
+    if np.max(np.abs(C @ near - entries.level) / scale, initial=0.0) > 1e-9:
         raise ModelError("no parameter values satisfy all restrictions and bounds together.")
     return near

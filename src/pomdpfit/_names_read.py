@@ -14,8 +14,9 @@ class _Watched(Mapping):
         self.read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
+        value = self._theta[name]
         self.read.add(name)
-        return self._theta[name]
+        return value
 
     def __iter__(self) -> Iterator[str]:
         self.read.update(self._theta)  # whoever lists all of them may use all of them

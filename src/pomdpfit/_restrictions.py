@@ -11,6 +11,8 @@ import numpy as np
 from pomdpfit._errors import ModelError
 from pomdpfit._types import Float
 
+_ENTRY = "_entry_"
+
 
 class Restrictions(NamedTuple):
     """R theta = q over named entries."""
@@ -37,25 +39,35 @@ def parse_restrictions(texts: str | Sequence[str], names: Sequence[str]) -> Rest
 
 def _row(text: str, names: list[str]) -> _Affine:
     """left - right of one equation."""
-    sides = text.split("=")
+    sides = _plain(text, names).split("=")
     if len(sides) != 2:
         raise ModelError(f"a restriction has one equals sign, but this one reads {text!r}.")
     left, right = (_side(side, text, names) for side in sides)
     row = _Affine(left.slope - right.slope, left.level - right.level)
+    if not (np.isfinite(row.slope).all() and np.isfinite(row.level)):
+        raise ModelError(f"the restriction {text!r} holds a number that is not finite.")
     if not row.slope.any():
         raise ModelError(f"the restriction {text!r} names no parameter.")
     return row
 
 
-def _side(side: str, text: str, names: list[str]) -> _Affine:
-    # Names hold brackets, commas and blanks: they become plain identifiers before parsing.
-    longest_first = sorted(range(len(names)), key=lambda k: -len(names[k]))
-    pattern = "|".join(re.escape(names[k]) for k in longest_first)
+def _plain(text: str, names: list[str]) -> str:
+    """The text with plain identifiers for names, which hold brackets, commas, blanks and signs."""
+    if not names or _ENTRY in text:
+        return text  # no such name is known
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     number = {name: k for k, name in enumerate(names)}
-    plain = re.sub(pattern, lambda found: f" _entry_{number[found.group()]} ", side)
+    return re.sub(
+        rf"(?<![\w.])(?:{pattern})(?!\w)", lambda found: f" {_ENTRY}{number[found.group()]} ", text
+    )
+
+
+def _side(side: str, text: str, names: list[str]) -> _Affine:
     try:
-        return _affine(ast.parse(plain.strip(), mode="eval").body, len(names))
-    except (SyntaxError, ValueError) as error:
+        if _ENTRY in text:
+            raise ValueError(f"{_ENTRY!r} is not understood")
+        return _affine(ast.parse(side.strip(), mode="eval").body, len(names))
+    except (SyntaxError, ValueError, OverflowError) as error:
         raise ModelError(
             f"the restriction {text!r} is not linear in known entries ({error}). Entries are "
             f"{', '.join(names)}."
@@ -64,10 +76,10 @@ def _side(side: str, text: str, names: list[str]) -> _Affine:
 
 def _affine(node: ast.expr, count: int) -> _Affine:
     """The value of an expression; ValueError where it is not affine."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return _Affine(np.zeros(count), float(node.value))
-    if isinstance(node, ast.Name) and node.id.startswith("_entry_"):
-        return _Affine(np.eye(count)[int(node.id.removeprefix("_entry_"))], 0.0)
+    if isinstance(node, ast.Name) and node.id.startswith(_ENTRY):
+        return _Affine(np.eye(count)[int(node.id.removeprefix(_ENTRY))], 0.0)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         sign = -1.0 if isinstance(node.op, ast.USub) else 1.0
         inner = _affine(node.operand, count)

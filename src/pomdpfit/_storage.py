@@ -33,7 +33,7 @@ from pomdpfit._priors import (
 )
 from pomdpfit._schemes import AbstractScheme, Linear, Smooth
 from pomdpfit._setting import Setting
-from pomdpfit._storage_panel import (
+from pomdpfit._storage_values import (
     Reader,
     Writer,
     check_panel,

@@ -12,12 +12,12 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
-from pomdpfit._entries import Chart, Entries
+from pomdpfit._entries import Entries
 from pomdpfit._errors import Result
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._quadratic import bounded_quadratic
 
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
@@ -84,10 +84,8 @@ class _Model:
         chart = self.chart
         g = chart.jacobian.T @ gradient
         B = self.B + damping * np.diag(np.diag(self.B))
-        y = phi[chart.independent]
-        low, high = self.entries.low[chart.independent], self.entries.high[chart.independent]
-        d = _bounded_quadratic(B, g, low - y, high - y)
-        d *= _room(self.entries, chart, phi, d)
+        low, high = self.entries.low - phi, self.entries.high - phi
+        d = bounded_quadratic(B, g, chart.jacobian, low, high)
         return d, chart.jacobian @ d, float(g @ d - 0.5 * d @ B @ d)
 
 
@@ -100,62 +98,121 @@ def climb(
     tell: Callable[[int, float, float], None] | None = None,
 ) -> Climb:
     """From phi to a maximum; `tell(step, value, gain)` hears of every step."""
-    here = objective.gradient(phi)
+    here = _finite(objective, phi)
     if here is None:
         return Climb(phi, -np.inf, np.full(len(phi), np.nan), np.inf, 0, Result.NOT_FINITE, None)
-    value, gradient = here
-    model = _Model(objective.entries, phi)
-    damping, fresh_gain, fresh_at, steps, trace = 0.0, np.inf, -1, 0, [value]
+    ascent = _Ascent(objective, phi, here, tolerance)
+    if ascent.size == 0:
+        return Climb(phi, *here, 0.0, 0, Result.CONVERGED, objective.start)
     result = Result.MAX_STEPS
-    if len(model.chart.independent) == 0:
-        return Climb(phi, value, gradient, 0.0, 0, Result.CONVERGED, objective.start)
     while True:
-        d, change, gain = model.step(phi, gradient, 0.0)
-        small = gain <= tolerance
-        if fresh_at < steps and (small or gain < _REFRESH * fresh_gain or fresh_at < 0):
-            scores = objective.scores(phi, model.chart.jacobian)
-            model.take_scores(scores, objective.agent_weights)
-            d, change, gain = model.step(phi, gradient, 0.0)
-            fresh_gain, fresh_at, small = gain, steps, gain <= tolerance
-        if small:
+        if ascent.arrived():
             result = Result.CONVERGED
             break
-        if steps >= max_steps:
+        if ascent.steps >= max_steps:
             break
-        found = None
-        while found is None:
-            d, change, promised = model.step(phi, gradient, damping)
-            found = _accepted(objective, phi + change, value, gradient @ change)
-            if found is None:
-                damping = max(10 * damping, 1e-3)
-                if damping > _MAX_DAMPING:
-                    break
-        if found is None:
-            if fresh_at == steps:
-                result = Result.STALLED
-                break
-            fresh_gain = np.inf  # a B that has gone astray is taken anew
-            fresh_at, damping = -1, 0.0
-            continue
-        new = np.clip(phi + change, objective.entries.low, objective.entries.high)
-        model.update(d, -(model.chart.jacobian.T @ (found[1] - gradient)))
-        phi, (value, gradient) = new, found
-        damping = 0.0 if damping < 1e-6 else damping / 10
-        model.move_to(phi)
-        steps += 1
-        trace.append(value)
+        if not ascent.advance():
+            result = Result.STALLED
+            break
         if tell is not None:
-            tell(steps, value, gain)
-    return Climb(phi, value, gradient, gain, steps, result, objective.start, tuple(trace))
+            tell(ascent.steps, ascent.value, ascent.gain)
+    return Climb(
+        ascent.phi,
+        ascent.value,
+        ascent.gradient,
+        ascent.gain,
+        ascent.steps,
+        result,
+        objective.start,
+        tuple(ascent.trace),
+    )
 
 
-def _accepted(objective: Objective, phi: np.ndarray, value: float, rise: float) -> tuple | None:
-    """Value and gradient at phi if it is high enough; None if not."""
-    found = objective.gradient(phi)
-    if found is None or not np.isfinite(found[0]):
+class _Ascent:
+    """A climb under way: where it is, its model, and when the scores were last taken."""
+
+    def __init__(
+        self, objective: Objective, phi: np.ndarray, here: tuple, tolerance: float
+    ) -> None:
+        self.objective, self.tolerance = objective, tolerance
+        self.phi, (self.value, self.gradient) = phi, here
+        self.model = _Model(objective.entries, phi)
+        self.size = len(self.model.chart.independent)
+        # The scores of no more agents than coordinates span their own sum: in units of their outer
+        # product the distance to the maximum is the same everywhere. Updates alone must do there,
+        # and a slope that levels off is told from a maximum by steps that stay long.
+        self.few = np.count_nonzero(objective.agent_weights) <= self.size
+        self.steps, self.damping, self.gain = 0, 0.0, np.inf
+        self.fresh_gain, self.fresh_at, self.astray = np.inf, -1, False
+        self.trace = [self.value]
+
+    def arrived(self) -> bool:
+        """Whether no gain worth the name is promised, by scores taken here where they can tell."""
+        small = self._promise()
+        due = (small or self.gain < _REFRESH * self.fresh_gain) and self.fresh_at < self.steps
+        if self.fresh_at < 0 or (due and not self.few):
+            small = self._take_scores(judge=small and self.steps > 0 and not self.astray)
+        return small
+
+    def _promise(self) -> bool:
+        _, change, self.gain = self.model.step(self.phi, self.gradient, 0.0)
+        return self.gain <= self.tolerance and (not self.few or _short(change, self.phi))
+
+    def _take_scores(self, *, judge: bool) -> bool:
+        """B anew from the scores; if they were only to judge and say no, B stays what it was."""
+        known = self.model.B
+        scores = self.objective.scores(self.phi, self.model.chart.jacobian)
+        self.model.take_scores(scores, self.objective.agent_weights)
+        small = self._promise()
+        if judge and not small:
+            self.model.B = known  # curvature that steps have taught leads on
+        self.fresh_gain, self.fresh_at = self.gain, self.steps
+        return small
+
+    def advance(self) -> bool:
+        """One accepted step; False if there is none, even with a B taken anew."""
+        while True:
+            found = self._search()
+            if found is not None:
+                break
+            if self.astray or self.steps == 0:
+                return False
+            self.astray, self.damping = True, 0.0  # a B that has gone astray is taken anew
+            self._take_scores(judge=False)
+        d, phi, (value, gradient) = found
+        self.astray = False
+        self.model.update(d, -(self.model.chart.jacobian.T @ (gradient - self.gradient)))
+        self.phi, self.value, self.gradient = phi, value, gradient
+        self.damping = 0.0 if self.damping < 1e-6 else self.damping / 10
+        self.model.move_to(phi)
+        self.steps += 1
+        self.trace.append(value)
+        return True
+
+    def _search(self) -> tuple | None:
+        """A step that rises enough, more and more damped until there is one."""
+        while self.damping <= _MAX_DAMPING:
+            d, change, _ = self.model.step(self.phi, self.gradient, self.damping)
+            phi = self.objective.entries.on_bounds(self.phi + change)
+            found = _finite(self.objective, phi)
+            rise = _ARMIJO * (self.gradient @ change) - _NOISE * abs(self.value)
+            if found is not None and found[0] >= self.value + rise:
+                return d, phi, found
+            self.damping = max(10 * self.damping, 1e-3)
         return None
-    enough = value + _ARMIJO * rise - _NOISE * abs(value)
-    return found if found[0] >= enough else None
+
+
+def _finite(objective: Objective, phi: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Value and gradient at phi, if both are finite."""
+    found = objective.gradient(phi)
+    if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
+        return None
+    return found
+
+
+def _short(change: np.ndarray, phi: np.ndarray) -> bool:
+    """Whether a step is short beside the entries, as it is not on the way to infinity."""
+    return bool((np.abs(change) <= 1e-3 * np.maximum(1.0, np.abs(phi))).all())
 
 
 def _safe(B: np.ndarray) -> np.ndarray:
@@ -163,33 +220,3 @@ def _safe(B: np.ndarray) -> np.ndarray:
     diagonal = np.diag(B).copy()
     diagonal[diagonal <= 0] = max(diagonal.max(initial=0.0), 1.0)
     return B + _RIDGE * np.diag(diagonal)
-
-
-def _bounded_quadratic(
-    B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """argmax g d - d B d / 2 with low <= d <= high, as bounded least squares in scaled units."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(B), 1e-300))
-    values, vectors = np.linalg.eigh(B * np.outer(scale, scale))
-    values = np.maximum(values, 1e-12 * values[-1])
-    root = np.sqrt(values)[:, None] * vectors.T
-    target = (vectors.T @ (scale * g)) / np.sqrt(values)
-    free = root.T @ target
-    d = vectors @ ((vectors.T @ free) / values)
-    low, high = low / scale, high / scale
-    if ((d >= low) & (d <= high)).all():
-        return scale * d
-    # lsq_linear wants bounds apart; nothing moves by the width given to those that are not.
-    d = lsq_linear(root, target, (np.minimum(low, -1e-14), np.maximum(high, 1e-14)), "bvls").x
-    return scale * np.clip(d, low, high)
-
-
-def _room(entries: Entries, chart: Chart, phi: np.ndarray, d: np.ndarray) -> float:
-    """The largest share of a step that keeps the dependent entries between their bounds."""
-    move = chart.jacobian[chart.dependent] @ d
-    here = phi[chart.dependent]
-    low, high = entries.low[chart.dependent], entries.high[chart.dependent]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        down = np.where(move < 0, (low - here) / move, np.inf)
-        up = np.where(move > 0, (high - here) / move, np.inf)
-    return float(np.clip(np.min(np.concatenate([down, up]), initial=1.0), 0.0, 1.0))

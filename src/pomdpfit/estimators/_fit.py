@@ -147,7 +147,15 @@ def prepare(
     likelihood = setting.likelihood(space)
     if not (texts or single):
         return likelihood, None
-    return likelihood, parse_restrictions([*texts, *single], space.names)
+    restrictions = parse_restrictions([*texts, *single], space.names)
+    free_entry = [not p.fixed for n, p in space.parameters.items() for _ in p.entry_names(n).flat]
+    for row, text in zip(restrictions.matrix, restrictions.texts, strict=True):
+        if not row[np.array(free_entry)].any():
+            raise EstimationError(
+                f"the restriction {text!r} names fixed parameters alone: let one go with "
+                "free=[...], or give its value in fixed={...}."
+            )
+    return likelihood, restrictions
 
 
 def _starting_points(

@@ -1,8 +1,11 @@
 """Starting points spread over the parameter space: a seeded Latin hypercube."""
 
+import dataclasses
+
 import numpy as np
 
 from pomdpfit._entries import free_entries, project
+from pomdpfit._errors import ModelError
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Theta
@@ -37,10 +40,20 @@ def draw_starts(
 def feasible(
     space: ParameterSpace, theta: Theta, restrictions: Restrictions | None
 ) -> dict[str, np.ndarray]:
-    """The point nearest to theta that satisfies the restrictions."""
+    """The nearest point that satisfies the restrictions, off the bounds where that can be."""
     free = [name for name, p in space.parameters.items() if not p.fixed]
     entries = free_entries(space, free, theta, restrictions)
-    return entries.insert(project(entries, entries.flatten(theta)), theta)
+    phi, low, high = entries.flatten(theta), entries.low, entries.high
+    room = 1e-3 * np.minimum(1.0, high - low)
+    inner = dataclasses.replace(
+        entries,
+        low=np.minimum(low + room, np.maximum(phi, low)),
+        high=np.maximum(high - room, np.minimum(phi, high)),
+    )
+    try:
+        return entries.insert(project(inner, phi), theta)
+    except ModelError:
+        return entries.insert(project(entries, phi), theta)
 
 
 def off_the_bounds(

@@ -4,12 +4,13 @@ Hessians are central differences of exact gradients, with steps of a thousandth 
 error, so that their truncation error is of the order of a millionth.
 """
 
+import contextlib
 import dataclasses
 
 import numpy as np
 
 from pomdpfit._entries import Chart, Entries
-from pomdpfit._errors import EstimationError
+from pomdpfit._errors import EstimationError, ImpossibleObservationError, SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._types import Array, Float, Theta
 
@@ -100,6 +101,8 @@ class Information:
 
 def _inverse(A: np.ndarray) -> np.ndarray:
     """A^-1 in scaled units; NaN throughout where A is singular: nothing is invented."""
+    if A.size == 0:
+        return A
     scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), 1e-300))
     scaled = A * np.outer(scale, scale)
     if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e14:
@@ -129,8 +132,10 @@ def information_at(
         None,
         first,
     )
-    if not hessian or len(chart.independent) == 0:
+    if not hessian:
         return information
+    if len(chart.independent) == 0:
+        return dataclasses.replace(information, hessian=np.zeros((0, 0)))
     steps = _steps(information, entries, entries.flatten(theta), chart)
     second = _differences(likelihood, entries, theta, chart, first, steps, start)
     return dataclasses.replace(information, hessian=second)
@@ -140,11 +145,15 @@ def _steps(
     information: Information, entries: Entries, phi: np.ndarray, chart: Chart
 ) -> Float[np.ndarray, "p"]:
     """A thousandth of a standard error, or less where a bound is near."""
-    A = information._bread(outer=True)
-    A = A + _RIDGE * np.diag(np.maximum(np.diag(A), 1e-300))
-    variance = np.abs(np.diag(np.linalg.pinv(A)))
-    scale = np.maximum(np.abs(phi[chart.independent]), 1.0)
-    steps = np.clip(_STEP * np.sqrt(variance), 1e-7 * scale, 1e-3 * scale)
+    here, A = np.abs(phi[chart.independent]), information._bread(outer=True)
+    # Standard errors with the others known give the units, whatever those of the parameters are.
+    # Scores of few agents vanish at the maximum and give none.
+    told = (np.diag(A) > 0) & (len(information.scores) > len(A))
+    unit = np.where(told, 1.0 / np.sqrt(np.where(told, np.diag(A), 1.0)), np.maximum(here, 1e-3))
+    scaled = np.where(told[:, None] & told, A * np.outer(unit, unit), 0.0)
+    variance = np.abs(np.diag(np.linalg.pinv(scaled + _RIDGE * np.eye(len(A)))))
+    steps = np.where(told, unit * np.minimum(_STEP * np.sqrt(variance), 0.1), _STEP * unit)
+    steps = np.clip(steps, 1e-8 * here, _STEP * np.maximum(here, 1.0))
     slack = np.minimum(phi - entries.low, entries.high - phi)[:, None]
     pace = np.abs(chart.jacobian)
     room = np.divide(slack, pace, out=np.full(pace.shape, np.inf), where=pace > 0)
@@ -179,10 +188,12 @@ def _differences(
         low = _pulled(likelihood, moved, entries, chart, Part.CHOICE, weigh([0.0, 1.0]), start)
         return np.where(first, top, low)
 
-    hessian = np.zeros((p, p))
+    hessian = np.full((p, p), np.nan)
     for k, step in enumerate(steps):
         change = step * chart.jacobian[:, k]
-        hessian[:, k] = (moments(phi + change, k) - moments(phi - change, k)) / (2 * step)
+        # A likelihood that cannot be had a step away leaves NaN: the fit says so, and is not lost.
+        with contextlib.suppress(SolveError, ImpossibleObservationError):
+            hessian[:, k] = (moments(phi + change, k) - moments(phi - change, k)) / (2 * step)
     if first is None:
         return 0.5 * (hessian + hessian.T)
     return hessian
