@@ -18,9 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pomdpfit as pf
-from pomdpfit import _storage
-from pomdpfit._storage import load, save
-from pomdpfit._storage_values import Reader, Writer, npy_bytes
+from pomdpfit.storage import _classes, _estimate_file, load, save
+from pomdpfit.storage._values import Reader, Writer, npy_array, npy_bytes
 
 ENGINE = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8)
 TRUTH = {
@@ -296,10 +295,10 @@ def test_priors_solvers_and_estimators_come_back(joint, tmp_path, means):
 
 def through_json(value):
     """A value by way of JSON text, with its arrays by way of npy."""
-    writer = Writer(_storage._pack_object)
+    writer = Writer(_classes.pack_object)
     text = json.dumps(writer.encode(value), allow_nan=False)
-    fetch = lambda name: _storage.npy_array(npy_bytes(writer.arrays[name]))
-    return Reader(fetch, _storage._unpack_object).decode(json.loads(text))
+    fetch = lambda name: npy_array(npy_bytes(writer.arrays[name]))
+    return Reader(fetch, _classes.unpack_object).decode(json.loads(text))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +312,7 @@ def through_json(value):
     ],
 )
 def test_ready_models_come_back(model):
-    assert _storage._ready(model) is model
+    assert _classes.ready(model) is model
     assert eqx.tree_equal(through_json(model), model)
     assert type(through_json(model)) is type(model)
 
@@ -461,7 +460,7 @@ def test_a_failed_write_leaves_the_old_file(joint, good, tmp_path, monkeypatch):
 
 
 def test_an_estimate_too_large_to_load_is_not_saved(joint, tmp_path, monkeypatch):
-    monkeypatch.setattr(_storage, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(_estimate_file, "MOST_BYTES", 1000)
     with pytest.raises(pf.EstimationError, match="too large"):
         save(joint, tmp_path / "a.zip")
 

@@ -36,7 +36,6 @@ from pomdpfit._sensitivity import Sensitivity, sensitivity
 from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
 from pomdpfit._simulate import Simulation, simulate
 from pomdpfit._solve import Solution, certify, solve
-from pomdpfit._storage import load
 from pomdpfit._test_result import TestResult
 from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit._version import __version__
@@ -52,6 +51,7 @@ from pomdpfit.inference._tests import (
     vuong_test,
 )
 from pomdpfit.solvers import Newton, RelativeValueIteration
+from pomdpfit.storage import load
 
 __all__ = [
     "BHHH",

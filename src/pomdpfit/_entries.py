@@ -100,7 +100,7 @@ class Chart:
 
 def _eliminate(equations: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """Gauss-Jordan: each row solved for one entry, those first in `order` preferred."""
-    rows, solved = equations.copy(), []
+    rows, solved = equations.copy(), list[int]()
     for k in order:
         done = len(solved)
         if done == len(rows):

@@ -28,7 +28,7 @@ class GridTooLargeError(PomdpfitError, MemoryError):
 
 
 class EstimationError(PomdpfitError, ValueError):
-    """An estimate, a test or a comparison was asked for that cannot be had; the message says why."""
+    """An estimate, a test or a comparison that cannot be had; the message says why."""
 
 
 class ConvergenceWarning(UserWarning):

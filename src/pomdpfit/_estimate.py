@@ -401,6 +401,6 @@ class Estimate:
 
     def save(self, path: str | Path) -> None:
         """Write everything but the model's code to a zip of JSON and npy; see `pf.load`."""
-        from pomdpfit._storage import save  # which builds estimates, and so comes after them
+        from pomdpfit.storage import save  # which builds estimates, and so comes after them
 
         save(self, Path(path))

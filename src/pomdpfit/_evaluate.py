@@ -35,6 +35,8 @@ class Likelihood(AbstractLikelihood):
     Results carry `start`; handing it to the next call saves most of the work of the solver.
     """
 
+    prior: AbstractPrior
+
     @in_float64
     def __init__(
         self,
@@ -109,7 +111,7 @@ class Likelihood(AbstractLikelihood):
         terms, gradient = _likelihood.pull(
             self._problem, free, fixed, value, data, jnp.asarray(weights)
         )
-        result = self._result(theta, value, state, terms, np.asarray(weights).any(axis=1))
+        result = self._result(theta, value, state, terms, (weights != 0).any(axis=1))
         return result, {name: finite_derivative(leaf) for name, leaf in gradient.items()}
 
     def push(
@@ -148,18 +150,13 @@ class Likelihood(AbstractLikelihood):
         index = pd.Index(self.panel.agents, name="agent", tupleize_cols=False)
         return result, pd.DataFrame(derivatives.sum(axis=1), index, self.space.free_names)
 
-    def priors(self, theta: Theta, *, start: Array | None = None) -> pd.DataFrame:
-        """x0 of each agent at theta."""
-        belief = self.terms(theta, start=start).belief[:, 0]
-        index = pd.Index(self.panel.agents, name="agent", tupleize_cols=False)
-        return pd.DataFrame(belief, index, list(labels_of(self.model, self.states)))
-
     def choice_probabilities(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
         """The terms (with the beliefs) and pi(. | z, x) in every row."""
         terms = self.terms(theta, start=start)
         theta = self.space.check(theta)
+        assert terms.start is not None
         scene, _ = _scene_and_priors(self._problem, theta, terms.start, self._data)
         panel = self._data.panel
         return terms, np.asarray(_choices(scene, panel, jnp.asarray(terms.belief)))
@@ -167,6 +164,7 @@ class Likelihood(AbstractLikelihood):
     def simulate(self, theta: Theta, seed: int) -> Panel:
         """A panel with the same agents, lengths, first observations and covariates."""
         theta, value, _ = self._solved(theta, Part.BOTH, None)
+        assert value is not None
         data = self._with_priors(theta, value)
         scene, x0 = _scene_and_priors(self._problem, theta, value, data)
         panel = data.panel

@@ -1,4 +1,4 @@
-"""Fingerprints of data, model and means: what must be the same before two things are put together."""
+"""Fingerprints of data, model and means: what must be the same before things are put together."""
 
 import dataclasses
 import hashlib

@@ -16,6 +16,7 @@ import pandas as pd
 
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
+from pomdpfit._priors import AbstractPrior
 from pomdpfit._types import Array, Bool, Float, Theta
 
 
@@ -75,6 +76,7 @@ class AbstractLikelihood(abc.ABC):
     model: Any  # what has reward(theta) and discount(theta)
     panel: Panel
     space: ParameterSpace
+    prior: AbstractPrior | None = None  # of the hidden states, where there are any
 
     @property
     @abc.abstractmethod

@@ -174,7 +174,7 @@ class Panel:
 
     # ---- what the model reads beside z -----------------------------------------------------
 
-    def with_covariates(self, **values: ArrayLike) -> "Panel":
+    def with_covariates(self, **values: ArrayLike | float) -> "Panel":
         """The panel with these covariates: one number, one for each agent (N), or (N, T)."""
         arrays = {}
         for name, value in values.items():
@@ -208,7 +208,8 @@ class Panel:
             )
         groups = tuple(dict.fromkeys(labels))
         number = {label: k for k, label in enumerate(groups)}
-        panel = self.with_covariates(group=[number[label] for label in labels])
+        numbers = np.array([number[label] for label in labels], dtype=float)
+        panel = self.with_covariates(group=numbers)
         return dataclasses.replace(panel, groups=groups)
 
     def contexts(

@@ -76,8 +76,9 @@ def _side(side: str, text: str, names: list[str]) -> _Affine:
 
 def _affine(node: ast.expr, count: int) -> _Affine:
     """The value of an expression; ValueError where it is not affine."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return _Affine(np.zeros(count), float(node.value))
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _Affine(np.zeros(count), float(value))
     if isinstance(node, ast.Name) and node.id.startswith(_ENTRY):
         return _Affine(np.eye(count)[int(node.id.removeprefix(_ENTRY))], 0.0)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):

@@ -69,13 +69,15 @@ def for_each_context(make: Callable[[dict], _T], covariates: Covariates) -> _T:
 
 def stacked_kernel(kernel: Kernel) -> Kernel:
     """Rows (context, z) from a kernel whose leaves have a leading axis of contexts."""
-    tables = []
-    for table in (jnp.asarray(kernel.successors), jnp.asarray(kernel.probability)):
-        contexts, rows = table.shape[:2]
-        if contexts > 1 and rows == 1:
-            table = jnp.broadcast_to(table, (contexts, kernel.observations, *table.shape[2:]))
-        tables.append(table.reshape(-1, *table.shape[2:]))
-    return Kernel(*tables, observations=kernel.observations)
+
+    def rows(table: Array) -> Array:
+        contexts, rows, *rest = table.shape
+        if contexts > 1 and rows == 1:  # one row serves every z, but not every context
+            table = jnp.broadcast_to(table, (contexts, kernel.observations, *rest))
+        return table.reshape(-1, *rest)
+
+    successors, probability = jnp.asarray(kernel.successors), jnp.asarray(kernel.probability)
+    return Kernel(rows(successors), rows(probability), observations=kernel.observations)
 
 
 def make_scene(

@@ -67,7 +67,9 @@ def simulate(
     context = np.zeros((agents, periods), dtype=int)
     epoch = np.broadcast_to(np.arange(periods), context.shape)
     scene = single_scene(solution.values)
-    z, a, s, x = simulate_paths(scene, x0, jnp.asarray(z0), context, epoch, jax.random.key(seed))
+    z, a, s, x = simulate_paths(
+        scene, x0, jnp.asarray(z0), jnp.asarray(context), jnp.asarray(epoch), jax.random.key(seed)
+    )
     panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
     panel = panel.with_covariates(**{n: float(theta[n]) for n in model.space().covariates})
     panel = dataclasses.replace(panel, notes=(f"simulated with seed {seed}",))

@@ -89,7 +89,7 @@ class Summary:
 
 
 def _number(value: object) -> str:
-    if not isinstance(value, float | np.floating):
+    if not isinstance(value, float):  # which numpy's double is, too
         return str(value)
     if np.isnan(value):
         return "--"

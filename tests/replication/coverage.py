@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("coverage.json"))
     options = parser.parse_args()
     # By reference, not by value: a worker must import the package before it opens any array.
-    from replication import coverage as study
+    from replication import coverage as study  # noqa: PLW0406
 
     run = Parallel(n_jobs=options.jobs, verbose=1)
     result = {}

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("table1"))
     options = parser.parse_args()
     # By reference, not by value: a worker must import the package before it opens any array.
-    from replication import table1 as study
+    from replication import table1 as study  # noqa: PLW0406
 
     options.out.mkdir(parents=True, exist_ok=True)
     Parallel(n_jobs=options.jobs, verbose=1)(

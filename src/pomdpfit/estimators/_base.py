@@ -1,9 +1,11 @@
-"""An estimator is a sequence of stages: which part is climbed, which leaves move, by which method."""
+"""An estimator is a sequence of stages: which part is climbed, which leaves move, and how."""
 
 import abc
 import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
+
+import numpy as np
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
@@ -19,7 +21,9 @@ class AbstractOptimiser(abc.ABC):
     """A way up: an objective and a start in, a climb out."""
 
     @abc.abstractmethod
-    def run(self, objective: Objective, phi: Float, tell: Tell | None = None) -> Climb:
+    def run(
+        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
+    ) -> Climb:
         """Climb from phi."""
 
 
@@ -34,7 +38,9 @@ class BHHH(AbstractOptimiser):
     tolerance: float = 1e-8
     max_steps: int = 200
 
-    def run(self, objective: Objective, phi: Float, tell: Tell | None = None) -> Climb:
+    def run(
+        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
+    ) -> Climb:
         """Climb from phi."""
         return climb(objective, phi, tolerance=self.tolerance, max_steps=self.max_steps, tell=tell)
 
@@ -76,7 +82,7 @@ def refuse_two_stages(
     likelihood: AbstractLikelihood, restrictions: Restrictions | None, name: str
 ) -> None:
     """What no two-stage estimator can serve."""
-    prior = getattr(likelihood, "prior", None)
+    prior = likelihood.prior
     if prior is not None and prior.by_agent:
         raise EstimationError(
             f"{name} cannot estimate a prior for each agent: an agent's observation likelihood is "

@@ -18,7 +18,7 @@ from pomdpfit.estimators._base import (
 class Joint(AbstractEstimator):
     """All parameters at once, theta = argmax sum log sigma + log pi, started from two stages."""
 
-    optimiser: AbstractOptimiser = BHHH()
+    optimiser: AbstractOptimiser = dataclasses.field(default_factory=BHHH)
     by_stages: ClassVar[bool] = False
 
     def stages(self, likelihood: AbstractLikelihood) -> tuple[Stage, ...]:

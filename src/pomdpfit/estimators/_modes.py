@@ -63,9 +63,9 @@ def align(
     labels: tuple[str, ...] | None,
 ) -> dict[str, np.ndarray]:
     """Of all equivalent labellings of theta, the one nearest to the reference."""
-    if labels is None:
-        return dict(theta)
-    candidates = [dict(theta), *(permute_states(space, theta, order, labels) for order in orders)]
+    candidates = [{name: np.asarray(leaf) for name, leaf in theta.items()}]
+    if labels is not None:
+        candidates += [permute_states(space, theta, order, labels) for order in orders]
     target = space.to_series(reference).to_numpy()
     distance = [np.sum((space.to_series(c).to_numpy() - target) ** 2) for c in candidates]
     return candidates[int(np.argmin(distance))]

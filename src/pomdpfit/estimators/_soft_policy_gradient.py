@@ -43,7 +43,7 @@ class SoftPolicyGradient(AbstractEstimator):
     epsilon: float = 1e-3
     max_steps: int = 10_000
     share: float = 0.5
-    optimiser: AbstractOptimiser = BHHH()
+    optimiser: AbstractOptimiser = dataclasses.field(default_factory=BHHH)
     by_stages: ClassVar[bool] = True
 
     def stages(self, likelihood: AbstractLikelihood) -> tuple[Stage, ...]:
@@ -76,7 +76,9 @@ class GradientAscent(AbstractOptimiser):
     max_steps: int
     step: float | None = None
 
-    def run(self, objective: Objective, phi: Float, tell: Tell | None = None) -> Climb:
+    def run(
+        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
+    ) -> Climb:
         """Ascend from phi until the gradient's norm is below epsilon."""
         found = objective.gradient(phi)
         if found is None:
@@ -86,7 +88,7 @@ class GradientAscent(AbstractOptimiser):
         value, gradient = found
         g = jacobian.T @ gradient
         trace, norms, steps = [value], [float(g @ g)], 0
-        rho = self.step or 1.0 / max(np.linalg.norm(g), 1.0)
+        rho = self.step or 1.0 / max(float(np.linalg.norm(g)), 1.0)
         result = Result.MAX_STEPS
         while steps < self.max_steps:
             if np.linalg.norm(g) < self.epsilon:

@@ -1,14 +1,19 @@
 """Starting points spread over the parameter space: a seeded Latin hypercube."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pomdpfit._entries import free_entries, project
-from pomdpfit._errors import ModelError
+from pomdpfit._errors import EstimationError, ModelError
+from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Theta
+from pomdpfit.estimators._paths import Path
+
+_DEFAULT_STARTS = 5  # for a model with hidden states
 
 
 def draw_starts(
@@ -77,3 +82,37 @@ def off_the_bounds(
             value = np.where(value <= low, low + room, value)
             moved[name] = np.where(value >= high, high - room, value)
     return moved
+
+
+def starting_points(
+    likelihood: AbstractLikelihood,
+    restrictions: Restrictions | None,
+    start: Theta | None,
+    starts: int | Sequence[Theta] | Mapping[str, Theta] | None,
+    seed: int,
+) -> list[Path]:
+    space = likelihood.space
+    example = space.example()
+
+    def whole(theta: Theta) -> dict[str, np.ndarray]:
+        """Leaves that are not given are the example's; fixed ones stay what they are fixed at."""
+        unknown = {**example, **theta}
+        for name, p in space.parameters.items():
+            if p.fixed:
+                unknown[name] = example[name]
+        checked = space.check(unknown)
+        return feasible(space, off_the_bounds(space, checked), restrictions)
+
+    named: dict[str, Theta] = {"start" if start is not None else "example": start or {}}
+    count = _DEFAULT_STARTS if likelihood.states > 1 else 1
+    if isinstance(starts, Mapping):
+        named.update(starts)
+    elif isinstance(starts, int | np.integer):
+        count = int(starts)
+        if count < 1:
+            raise EstimationError(f"starts must be at least 1, but it is {starts}.")
+    elif starts is not None:
+        named.update({f"yours {k + 1}": theta for k, theta in enumerate(starts)})
+    paths = [Path((name,), whole(theta)) for name, theta in named.items()]
+    drawn = draw_starts(space, paths[0].theta, count, seed, restrictions)[: count - 1]
+    return paths + [Path((f"drawn {k + 1}",), theta) for k, theta in enumerate(drawn)]

@@ -23,7 +23,7 @@ class TwoStage(AbstractEstimator):
     the parameters that the kernel or the prior reads. The first stage solves nothing.
     """
 
-    optimiser: AbstractOptimiser = BHHH()
+    optimiser: AbstractOptimiser = dataclasses.field(default_factory=BHHH)
     by_stages: ClassVar[bool] = True
 
     def stages(self, likelihood: AbstractLikelihood) -> tuple[Stage, ...]:

@@ -1,6 +1,7 @@
 """Tests of hypotheses and of fit: likelihood ratio, score, Vuong, chi-square."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -102,8 +103,8 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
 def vuong_test(first: Estimate, second: Estimate, correction: str | None = None) -> TestResult:
     """Which of two models that are not nested lies nearer to the truth, by agents' likelihoods.
 
-    z = sum_i d_i / (sqrt(N) sd(d)), d_i = l_1i - l_2i; positive if the first is nearer. `correction`
-    "aic" or "bic" takes the difference in the number of parameters into account.
+    z = sum_i d_i / (sqrt(N) sd(d)), d_i = l_1i - l_2i; positive if the first is nearer.
+    `correction` "aic" or "bic" takes the difference in the number of parameters into account.
     """
     refuse_different_data([first, second])
     gap = (first.terms - second.terms).sum(axis=1)
@@ -187,7 +188,7 @@ def _edges(z: np.ndarray, cells: int | Sequence[int]) -> np.ndarray:
 
 def _fit_table(edges: np.ndarray, rows: list, labels: list[str]) -> pd.DataFrame:
     """Counts by cell: observed and predicted for each action."""
-    ends = [f"{low}..{high - 1}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    ends = [f"{low}..{high - 1}" for low, high in itertools.pairwise(edges)]
     frame = pd.DataFrame(index=pd.Index([*ends, f"{edges[-1]}.."], name="z"))
     frame["rows"] = [row[2] for row in rows]
     for a, label in enumerate(labels):

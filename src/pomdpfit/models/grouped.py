@@ -12,16 +12,16 @@ from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model
 from pomdpfit._params import Covariate, Parameter
 from pomdpfit._shocks import AbstractShock
-from pomdpfit._types import Array, ArrayLike, Float, Theta
+from pomdpfit._types import ArrayLike, Float, Theta
 
 
 class _OfGroup(Mapping):
-    """theta of one group, looked up leaf by leaf: what the inner model does not read is not read."""
+    """theta of one group, looked up leaf by leaf, so that only what is read counts as read."""
 
     def __init__(self, theta: Theta, own: tuple[str, ...], names: tuple[str, ...]) -> None:
         self._theta, self._own, self._names = theta, own, names
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> ArrayLike:
         if name not in self._own:
             return self._theta[name]
         return jnp.asarray(self._theta[name])[jnp.asarray(self._theta["group"]).astype(int)]
@@ -49,7 +49,7 @@ class Grouped(Model):
         unknown = [name for name in own if name not in inner]
         if unknown:
             raise ModelError(
-                f"there is no parameter named {unknown[0]!r}; the parameters are {', '.join(inner)}."
+                f"there is no parameter named {unknown[0]!r}; there are {', '.join(inner)}."
             )
         if "group" in inner:
             raise ModelError("the model has a parameter named 'group' already.")
@@ -59,17 +59,14 @@ class Grouped(Model):
 
     def parameters(self) -> dict[str, Parameter]:
         """Shared leaves as they are, own ones with a first axis of groups, and the covariate."""
-        parameters = {}
-        for name, p in self.model.parameters().items():
-            if name in self.own:
-                axes = p.labels or tuple(tuple(map(str, range(k))) for k in p.shape)
-                p = dataclasses.replace(
-                    p,
-                    value=np.stack([p.value] * len(self.groups)),
-                    labels=(tuple(map(str, self.groups)), *axes),
-                )
-            parameters[name] = p
+        inner = self.model.parameters()
+        parameters = {n: self._for_groups(p) if n in self.own else p for n, p in inner.items()}
         return {**parameters, "group": Covariate(0.0)}
+
+    def _for_groups(self, p: Parameter) -> Parameter:
+        axes = p.labels or tuple(tuple(map(str, range(k))) for k in p.shape)
+        labels = (tuple(map(str, self.groups)), *axes)
+        return dataclasses.replace(p, value=np.stack([p.value] * len(self.groups)), labels=labels)
 
     def of_group(self, theta: Theta) -> "_OfGroup":
         """theta of the inner model for the group whose number theta holds."""

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import EstimationError, Result
-from pomdpfit._panel import Panel
 
 _TEXT_TYPES = ("str", "object", "string")  # of a column that is not of numbers
 _NOT_FINITE = ("nan", "inf", "-inf")
@@ -288,30 +287,3 @@ _TAGS: dict[str, tuple[type, Callable[[Any, Writer], Any], Callable[[Any, Reader
 
 def _period(ordinal: int, freq: str) -> pd.Period:
     return pd.Period(ordinal=ordinal, freq=freq)
-
-
-def require_shape(what: str, array: Any, shape: tuple[int, ...], kinds: str) -> None:
-    """Refuse what is not an array of this shape and one of these kinds of numpy types."""
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{what} must be an array, not {type(array)}.")
-    if array.shape != shape or array.dtype.kind not in kinds:
-        raise ValueError(
-            f"{what} must have shape {shape} and a type of kind {kinds!r}, but it has "
-            f"{array.shape} and {array.dtype}."
-        )
-
-
-def check_panel(panel: Panel) -> None:
-    """Refuse arrays that do not go together."""
-    if not isinstance(panel.agents, tuple) or not isinstance(panel.groups, tuple):
-        raise ValueError("the panel's agents and groups must be tuples.")
-    if np.ndim(panel.z) != 2:
-        raise ValueError("the panel's z must have two axes, agents and periods.")
-    shape = (len(panel.agents), panel.z.shape[1])
-    kinds = {"z": "iu", "a": "iu", "times": "Obiuf"}
-    masks = ("present", "acted", "score_observation", "score_choice", "informs")
-    for name, kind in {**kinds, **dict.fromkeys(masks, "b")}.items():
-        require_shape(f"the panel's {name}", getattr(panel, name), shape, kind)
-    require_shape("the panel's entry", panel.entry, shape[:1], "iu")
-    for name, values in panel.covariates.items():
-        require_shape(f"the covariate {name!r}", values, shape, "biuf")

@@ -1,0 +1,79 @@
+"""From the best path to an estimate: boundary, chart, scores, Hessian, verdict, tables."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from pomdpfit._entries import free_entries
+from pomdpfit._estimate import Estimate
+from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit._params import ParameterSpace
+from pomdpfit._priors import labels_of
+from pomdpfit._restrictions import Restrictions
+from pomdpfit._setting import Setting
+from pomdpfit.estimators._paths import Path
+from pomdpfit.estimators._tables import mode_table, start_table
+from pomdpfit.estimators._verdict import verdict
+from pomdpfit.inference._information import information_at
+
+
+def finish(
+    likelihood: AbstractLikelihood,
+    setting: Setting,
+    restrictions: Restrictions | None,
+    ranked: Sequence[Path],
+    ended: Sequence[Path],
+    begun: Sequence[Path],
+    *,
+    hessian: bool,
+) -> Estimate:
+    space, best = likelihood.space, ranked[0]
+    leaves = [name for name, p in space.parameters.items() if not p.fixed]
+    entries = free_entries(space, leaves, best.theta, restrictions)
+    phi = entries.flatten(best.theta)
+    bound = entries.at_bound(phi)
+    # Entries further back follow from those before them: the last of a row is the derived one.
+    chart = entries.chart(phi, held=bound, priority=np.arange(len(phi), dtype=float))
+    terms = likelihood.terms(best.theta, start=best.warm)
+    first = None
+    if setting.estimator.by_stages:
+        moves = np.array([n in likelihood.dynamics for n, p in _owners(space, leaves)], dtype=bool)
+        first = moves[chart.independent]
+    information = information_at(
+        likelihood, entries, best.theta, chart, first, terms.start, hessian=hessian
+    )
+    result, reason = verdict(best, setting.estimator.by_stages, information)
+    dimension = len(entries.chart(phi).independent)
+    own = likelihood.panel.agent_count * (likelihood.states - 1)
+    priors = None
+    if likelihood.prior is not None and likelihood.prior.by_agent:
+        index = pd.Index(likelihood.panel.agents, name="agent", tupleize_cols=False)
+        priors = pd.DataFrame(
+            terms.belief[:, 0], index, labels_of(setting.model, likelihood.states)
+        )
+    return Estimate(
+        setting=setting,
+        theta={name: np.asarray(leaf) for name, leaf in best.theta.items()},
+        space=space,
+        restrictions=() if restrictions is None else restrictions.texts,
+        terms=terms.parts(),
+        information=information,
+        boundary=tuple(entries.names[k] for k in np.flatnonzero(bound)),
+        derived=tuple(entries.names[k] for k in chart.dependent),
+        result=result,
+        reason=reason,
+        steps=sum(climb.steps for climb in best.climbs),
+        gain=best.climbs[-1].gain,
+        dimension=dimension,
+        incidental=0 if priors is None else own,
+        modes=mode_table(likelihood, ranked),
+        starts=start_table(likelihood, ranked, ended, begun),
+        traces=tuple((climb.trace, climb.norms) for climb in best.climbs),
+        agent_priors=priors,
+    )
+
+
+def _owners(space: ParameterSpace, leaves: Sequence[str]) -> list[tuple[str, str]]:
+    """(leaf, entry) of all entries of these leaves, in order."""
+    return [(n, e) for n in leaves for e in space.parameters[n].entry_names(n).flat]

@@ -1,0 +1,55 @@
+"""Tables of what the starts have led to."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from pomdpfit._errors import SolveError
+from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit.estimators._paths import Path
+
+
+def mode_table(likelihood: AbstractLikelihood, ranked: Sequence[Path]) -> pd.DataFrame:
+    """One row for each maximum: log-likelihood and its parts, how many starts, parameters."""
+    rows = []
+    for path in ranked:
+        try:
+            parts = likelihood.terms(path.theta, start=path.warm).parts().sum(axis=0)
+        except SolveError:
+            parts = np.full(2, np.nan)
+        rows.append(
+            {
+                "llf": parts.sum(),
+                "observation": parts[0],
+                "choice": parts[1],
+                "starts": len(path.origins),
+                "converged": all(climb.converged for climb in path.climbs),
+                **likelihood.space.to_series(path.theta).to_dict(),
+            }
+        )
+    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="mode"))
+
+
+def start_table(
+    likelihood: AbstractLikelihood,
+    ranked: Sequence[Path],
+    ended: Sequence[Path],
+    begun: Sequence[Path],
+) -> pd.DataFrame:
+    """One row for each start: the mode it led to (0 for none), and where it began."""
+    mode = {origin: k for k, path in enumerate(ranked, 1) for origin in path.origins}
+    how = {
+        origin: path.climbs[-1].result.name.lower().replace("_", " ")
+        for path in ended
+        for origin in path.origins
+    }
+    rows = [
+        {
+            "mode": mode.get(path.origins[0], 0),
+            "result": how.get(path.origins[0], "lost"),
+            **likelihood.space.to_series(path.theta).to_dict(),
+        }
+        for path in begun
+    ]
+    return pd.DataFrame(rows, index=pd.Index([path.origins[0] for path in begun], name="start"))
