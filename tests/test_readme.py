@@ -7,7 +7,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_readme_runs_from_top_to_bottom(capsys):
+def test_readme_runs_from_top_to_bottom(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it saves a fit
     page: dict = {}
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), page)

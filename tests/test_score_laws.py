@@ -41,18 +41,19 @@ class Case:
     chart: object
     scores: np.ndarray  # by agent, part and coordinate
     se: np.ndarray  # of an estimate from this panel, for units
+    start: object  # the solution here, which saves most of solving nearby
 
     @classmethod
-    def of(cls, likelihood, truth):
+    def of(cls, likelihood, truth, start=None):
         theta = {name: np.asarray(leaf, dtype=float) for name, leaf in truth.items()}
         free = [name for name, p in likelihood.space.parameters.items() if not p.fixed]
         entries = free_entries(likelihood.space, free, theta)
         phi = entries.flatten(theta)
         chart = entries.chart(phi, priority=np.arange(len(phi), dtype=float))
-        scores = likelihood.push(theta, entries.split(chart.jacobian.T))[1]
+        terms, scores = likelihood.push(theta, entries.split(chart.jacobian.T), start=start)
         total = scores.sum(axis=1)
         se = np.sqrt(np.diag(np.linalg.inv(total.T @ total)))
-        return cls(likelihood, theta, entries, chart, scores, se)
+        return cls(likelihood, theta, entries, chart, scores, se, terms.start)
 
     @property
     def names(self):
@@ -64,7 +65,8 @@ class Case:
         return self.entries.insert(phi, self.theta)
 
     def scores_at(self, theta):
-        return self.likelihood.push(theta, self.entries.split(self.chart.jacobian.T))[1]
+        directions = self.entries.split(self.chart.jacobian.T)
+        return self.likelihood.push(theta, directions, start=self.start)[1]
 
     def information_gap(self, at=None, h=1e-3):
         """s_i s_i' + H_i of every agent, H_i by central differences of the agent's score.
@@ -72,7 +74,7 @@ class Case:
         Steps are a thousandth of a standard error of the whole panel: the truncation error is a
         millionth of what one agent's third derivatives could be.
         """
-        here = Case.of(self.likelihood, self.theta if at is None else at)
+        here = self if at is None else Case.of(self.likelihood, at, self.start)
         s = here.scores.sum(axis=1)
         columns = []
         for k, se in enumerate(here.se):
@@ -148,7 +150,7 @@ def test_rewards_have_no_observation_score(case):
 
 
 def test_observation_and_choice_scores_are_uncorrelated(case):
-    """Each is a martingale difference given all that came before it; so is each given the other."""
+    """Period by period one of the two has mean zero given all that the other has seen."""
     product = case.scores[:, 0, :, None] * case.scores[:, 1, None, :]
     assert np.abs(in_sigmas(product)).max() < SIGMAS
     # It could fail: a part is correlated with itself in all its coordinates.

@@ -109,6 +109,30 @@ def table(rows: list[dict], design: str) -> list[dict]:
     return out
 
 
+def draw(lines: list[dict], path: Path) -> None:
+    """Coverage by parameter, with the band of three Monte-Carlo standard errors."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [line["parameter"] for line in lines if line["estimator"] == "Joint"]
+    series = {
+        "joint": ("Joint", "hessian", "o"),
+        "two stages, corrected": ("TwoStage", "sandwich", "s"),
+        "two stages, not corrected": ("TwoStage", "uncorrected", "x"),
+    }
+    figure, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    ax.axhspan(92.1, 97.9, alpha=0.2, label="95 % within three Monte-Carlo s.e.")
+    for label, (estimator, kind, marker) in series.items():
+        cover = {x["parameter"]: x[f"{kind}: cover"] for x in lines if x["estimator"] == estimator}
+        ax.plot(names, [100 * cover[n] for n in names], marker, label=label)
+    ax.set_ylabel("intervals that hold the truth, %")
+    ax.tick_params(axis="x", rotation=60, labelsize=8)
+    ax.legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--replications", type=int, default=500)

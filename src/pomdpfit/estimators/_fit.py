@@ -121,7 +121,7 @@ def fit(
     )
     tell("standard errors", 1, 1)
     for doubt in estimate.doubts:
-        warnings.warn(doubt, ConvergenceWarning, stacklevel=2)
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past in_float64
     return estimate
 
 

@@ -1,0 +1,47 @@
+"""A bootstrap with a checkpoint folder, to be killed: python bootstrap_script.py FOLDER OUT [MOMENT]
+
+It says "started" before the replicates begin. With a MOMENT such as "replace 3" it kills itself
+(SIGKILL) the third time that a file is about to be moved into place; with "fsync 3" while the
+third file is half written: moments that a killer with a watch would rarely meet.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pomdpfit as pf
+from small_bus import bus_fit, draw_panel
+
+REPLICATES, CHUNK, SEED = 30, 3, 11
+
+
+def die_at(name: str, count: int) -> None:
+    """Replace os.NAME by one that kills this process at its count-th call."""
+    original, calls = getattr(os, name), []
+
+    def fatal(*args):
+        calls.append(args)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args)
+
+    setattr(os, name, fatal)
+
+
+def estimate():
+    return bus_fit(draw_panel(0, agents=40), skip_hessian=True)
+
+
+def main(folder: str, out: str, moment: str = "") -> None:
+    est = estimate()
+    if moment:
+        name, count = moment.split()
+        die_at(name, int(count))
+    print("started", flush=True)
+    found = pf.bootstrap(est, REPLICATES, seed=SEED, chunk=CHUNK, checkpoint=folder)
+    Path(out).write_text(found.to_json())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,488 @@
+"""Tests of hypotheses, of fit and between models: formulas written out anew, size and power."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import pomdpfit as pf
+from pomdpfit.baselines import BusEngine
+from small_bus import MODEL, TRUTH, bus_fit, draw_panel
+
+LEVEL = 1e-4  # of every statistical statement below
+REPLICATIONS = 150
+
+pytestmark = pytest.mark.filterwarnings("ignore::pomdpfit.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return draw_panel(0, agents=80)
+
+
+@pytest.fixture(scope="module")
+def full(panel):
+    return bus_fit(panel)
+
+
+@pytest.fixture(scope="module")
+def restricted(panel):
+    return bus_fit(panel, fixed={"RC": 2.3}, constraints="increment[0] = increment[2]")
+
+
+@pytest.fixture(scope="module")
+def staged(panel):
+    return bus_fit(panel, pf.TwoStage())
+
+
+@pytest.fixture(scope="module")
+def unfinished(panel):
+    return bus_fit(panel, pf.Joint(pf.BHHH(max_steps=1)), start={"RC": 9.0}, fixed={"cost": 100.0})
+
+
+class Quadratic(BusEngine):
+    """Costs that rise with the square of the mileage: as many parameters, not nested."""
+
+    per_square: float = eqx.field(static=True, default=1 / 5)
+
+    def reward(self, theta):
+        z = np.arange(self.bins, dtype=float)
+        keep = -0.001 * jnp.asarray(theta["cost"]) * self.per_square * z**2
+        return jnp.stack([keep, jnp.ones(self.bins) * -jnp.asarray(theta["RC"])], axis=1)
+
+
+@pytest.fixture(scope="module")
+def quadratic(panel):
+    return bus_fit(panel, model=Quadratic(bins=6, increments=3, discount=0.9))
+
+
+# ---- size: p-values under the null are uniform ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def p_values():
+    """p-values of every test in panels of the truth; "naive" ignores that theta was estimated."""
+    found = {}
+    keep = lambda name, p: found.setdefault(name, []).append(p)
+    everywhere = range(MODEL.bins)
+    for seed in range(REPLICATIONS):
+        panel = draw_panel(10_000 + seed, agents=150, periods=10)
+        two = bus_fit(panel, pf.TwoStage())
+        joint = bus_fit(panel, start=two.theta)
+        held = bus_fit(panel, start=two.theta, fixed={"RC": TRUTH["RC"]}, skip_hessian=True)
+        keep("likelihood ratio", pf.likelihood_ratio_test(held, joint).pvalue)
+        keep("Wald", joint.wald_test({"RC": TRUTH["RC"]}).pvalue)
+        keep("Wald, two stages", two.wald_test({"RC": TRUTH["RC"]}).pvalue)
+        keep("score", pf.score_test(held).pvalue)
+        for name, est in (("joint", joint), ("two-stage", two)):
+            keep(f"chi-square, {name}, few cells", pf.chi_square_test(est, 3).test.pvalue)
+            keep(f"chi-square, {name}, each z", pf.chi_square_test(est, everywhere).test.pvalue)
+        keep("naive", naive_chi_square(joint, everywhere))
+    return found
+
+
+def residuals(est, first_z):
+    """Each agent's replacements less the predicted ones, by cell of z."""
+    frame = est.predict()
+    gap = (frame["a"].astype(int) - frame["P(replace)"]).to_numpy()
+    cell = np.searchsorted(list(first_z), frame["z"], side="right") - 1
+    m = np.zeros((est.panel.agent_count, len(first_z)))
+    np.add.at(m, (frame["agent"], cell), gap)
+    return m
+
+
+def naive_chi_square(est, first_z):
+    m = residuals(est, first_z)
+    return stats.chi2.sf(m.sum(axis=0) @ np.linalg.solve(m.T @ m, m.sum(axis=0)), len(first_z))
+
+
+TESTS = [
+    "likelihood ratio",
+    "Wald",
+    "Wald, two stages",
+    "score",
+    "chi-square, joint, few cells",
+    "chi-square, joint, each z",
+    "chi-square, two-stage, few cells",
+    "chi-square, two-stage, each z",
+]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_p_values_are_uniform_under_the_null(p_values, name):
+    assert stats.kstest(p_values[name], "uniform").pvalue > LEVEL
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_test_at_five_percent_rejects_as_often(p_values, name):
+    rejected = (np.array(p_values[name]) < 0.05).sum()
+    low, high = stats.binom.ppf([LEVEL / 2, 1 - LEVEL / 2], REPLICATIONS, 0.05)
+    assert low <= rejected <= high
+
+
+def test_a_chi_square_that_forgets_the_estimation_is_told(p_values):
+    """Two of six residuals vanish by the first-order conditions: the law above could fail."""
+    assert stats.kstest(p_values["naive"], "uniform").pvalue < LEVEL
+
+
+# ---- likelihood ratio ---------------------------------------------------------------------------
+
+
+def test_likelihood_ratio_is_twice_the_difference(restricted, full):
+    found = pf.likelihood_ratio_test(restricted, full)
+    assert found.statistic == pytest.approx(2 * (full.llf - restricted.llf), rel=1e-12)
+    assert found.df == 2
+    assert found.pvalue == pytest.approx(np.exp(-found.statistic / 2), rel=1e-12)  # two degrees
+    assert "RC" in found.hypothesis
+    assert "increment[0] = increment[2]" in found.hypothesis
+    assert f"{found.statistic:.4f}" in str(found)
+
+
+def test_likelihood_ratio_has_power(full, panel):
+    """RC moved by 6 standard errors: the statistic is about 36."""
+    away = bus_fit(panel, fixed={"RC": float(full.params["RC"] + 6 * full.bse["RC"])})
+    assert pf.likelihood_ratio_test(away, full).pvalue < LEVEL
+    assert full.wald_test({"RC": float(away.theta["RC"])}).statistic == pytest.approx(36)
+    assert pf.score_test(away).pvalue < LEVEL
+
+
+def test_likelihood_ratio_refusals(restricted, full, staged, unfinished, panel, quadratic):
+    with pytest.raises(pf.EstimationError, match="full estimate is a two-stage one"):
+        pf.likelihood_ratio_test(restricted, staged)
+    with pytest.raises(pf.EstimationError, match="restricted estimate is a two-stage one"):
+        pf.likelihood_ratio_test(staged, full)
+    with pytest.raises(pf.EstimationError, match="fewer parameters"):
+        pf.likelihood_ratio_test(full, restricted)
+    with pytest.raises(pf.EstimationError, match="fewer parameters"):
+        pf.likelihood_ratio_test(full, quadratic)
+    with pytest.raises(pf.EstimationError, match="restricted estimate has not converged"):
+        pf.likelihood_ratio_test(unfinished, full)
+    other = bus_fit(draw_panel(1, agents=80))
+    with pytest.raises(pf.EstimationError, match="different data"):
+        pf.likelihood_ratio_test(restricted, other)
+    # A "full" model that is worse than the restricted one does not hold it.
+    poor = bus_fit(panel, fixed={"cost": 0.0})
+    good = bus_fit(panel, fixed={"RC": 2.0, "increment": TRUTH["increment"]})
+    with pytest.raises(pf.EstimationError, match="not nested"):
+        pf.likelihood_ratio_test(good, poor)
+
+
+# ---- score test ---------------------------------------------------------------------------------
+
+
+def agent_scores(est):
+    """d log l_i by central differences in (RC, cost, p0, p1), p2 = 1 - p0 - p1."""
+    likelihood = pf.baselines.NFXPLikelihood(MODEL, est.panel)
+    at = np.array([est.theta["RC"], est.theta["cost"], *est.theta["increment"][:2]])
+
+    def parts(x):
+        theta = {"RC": x[0], "cost": x[1], "increment": [x[2], x[3], 1 - x[2] - x[3]]}
+        return likelihood.terms({**theta, "discount": 0.9}).parts().sum(axis=1)
+
+    columns = []
+    for k, h in enumerate([1e-4, 1e-2, 1e-5, 1e-5]):
+        step = h * np.eye(4)[k]
+        columns.append((parts(at + step) - parts(at - step)) / (2 * h))
+    return np.stack(columns, axis=1)
+
+
+def test_score_statistic_by_hand(restricted):
+    S = agent_scores(restricted)
+    total = S.sum(axis=0)
+    expected = total @ np.linalg.inv(S.T @ S) @ total
+    found = pf.score_test(restricted)
+    # Steps h of a millionth or so of each scale: h^2 against eps / h leaves some 1e-7.
+    assert found.statistic == pytest.approx(expected, rel=1e-5)
+    assert found.df == 2
+    assert found.pvalue == pytest.approx(stats.chi2.sf(expected, 2), rel=1e-4)
+    assert "RC" in found.hypothesis
+
+
+def test_score_test_of_a_parameter_that_the_model_fixes(full):
+    found = pf.score_test(full, free=["discount"])
+    assert found.df == 1
+    assert found.pvalue > LEVEL  # 0.9 is the truth
+    freed = bus_fit(full.panel, free=["discount"], start=full.theta)
+    # To first order the same as the likelihood ratio, both being small.
+    ratio = pf.likelihood_ratio_test(full, freed)
+    assert found.statistic == pytest.approx(ratio.statistic, rel=0.5, abs=0.7)
+
+
+def test_score_test_refusals(full, staged, unfinished):
+    with pytest.raises(pf.EstimationError, match="joint estimates"):
+        pf.score_test(staged)
+    with pytest.raises(pf.EstimationError, match="nothing to test"):
+        pf.score_test(full)
+    with pytest.raises(pf.EstimationError, match="not converged"):
+        pf.score_test(unfinished)
+
+
+def test_score_test_refuses_a_value_on_its_bound():
+    short = draw_panel(3, agents=40, theta=TRUTH | {"increment": np.array([0.4, 0.6, 0.0])})
+    held = bus_fit(short, fixed={"increment": [0.4, 0.6, 0.0]})
+    with pytest.raises(pf.EstimationError, match=r"increment\[2\] is held at its bound"):
+        pf.score_test(held)
+
+
+# ---- Wald and the delta method ------------------------------------------------------------------
+
+
+def whole_covariance(est):
+    """Of (RC, cost, p0, p1, p2), from that of the free ones: p2 = 1 - p0 - p1."""
+    J = np.vstack([np.eye(4), [0, 0, -1, -1]])
+    return J @ est.cov_params().to_numpy() @ J.T
+
+
+@pytest.mark.parametrize("which", ["full", "staged"])
+def test_wald_statistic_by_hand(which, request):
+    est = request.getfixturevalue(which)
+    found = est.wald_test(["RC = 1.9", "2 * increment[0] = increment[2] + 0.3"])
+    R, q = np.array([[1, 0, 0, 0, 0], [0, 0, 2, 0, -1]]), np.array([1.9, 0.3])
+    gap = R @ est.params.to_numpy() - q
+    expected = gap @ np.linalg.inv(R @ whole_covariance(est) @ R.T) @ gap
+    assert found.statistic == pytest.approx(expected, rel=1e-9)
+    assert found.df == 2
+    assert found.pvalue == pytest.approx(np.exp(-expected / 2), rel=1e-9)
+
+
+def test_wald_test_of_one_entry_is_the_squared_z(full):
+    for name in full.params.index:
+        found = full.wald_test({name: 0.1})
+        z = (full.params[name] - 0.1) / full.bse[name]
+        assert found.statistic == pytest.approx(z**2, rel=1e-9)
+    robust = full.wald_test({"RC": 0.0}, kind="sandwich")
+    se = full.standard_errors("sandwich")["RC"]
+    assert robust.statistic == pytest.approx((full.params["RC"] / se) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("restrictions", "message"),
+    [
+        (["RC = 1", "2 * RC = 2"], "repeat one another"),
+        ("increment[0] + increment[1] + increment[2] = 1", "hold by construction"),
+        ("RC * cost = 1", "not linear"),
+        ("RX = 1", "known entries"),
+        ("discount = 0.9", "known entries"),
+    ],
+)
+def test_wald_refusals(full, restrictions, message):
+    with pytest.raises((pf.EstimationError, pf.ModelError), match=message):
+        full.wald_test(restrictions)
+
+
+@pytest.mark.parametrize("kind", [None, "opg", "sandwich"])
+def test_delta_method_of_a_ratio_by_hand(full, kind):
+    """d (7513 c / RC) = 7513 / RC dc - 7513 c / RC^2 dRC."""
+    RC, c = full.params["RC"], full.params["cost"]
+    V = full.cov_params(kind).loc[["RC", "cost"], ["RC", "cost"]].to_numpy()
+    g = np.array([-7513 * c / RC**2, 7513 / RC])
+    se = np.sqrt(g @ V @ g)
+    found = full.delta_method(lambda th: 7513 * th["cost"] / th["RC"], ["dollars"], kind)
+    value, half = 7513 * c / RC, 1.959963984540054 * se
+    expected = [value, se, value - half, value + half]
+    np.testing.assert_allclose(found.loc["dollars"], expected, rtol=1e-8)
+
+
+def test_delta_method_of_linear_functions_is_exact(full):
+    """The mean increment 0 p0 + 1 p1 + 2 p2, and an entry itself, the derived one too."""
+    V = whole_covariance(full)
+    w = np.array([0, 0, 0, 1, 2.0])
+    found = full.delta_method(lambda th: th["increment"] @ jnp.arange(3.0))
+    assert found.index.tolist() == ["f[0]"]
+    assert found["std err"].iloc[0] == pytest.approx(np.sqrt(w @ V @ w), rel=1e-10)
+    rows = full.delta_method(lambda th: th["increment"])
+    np.testing.assert_allclose(rows["std err"], full.bse.iloc[2:], rtol=1e-10)
+    logs = full.delta_method(lambda th: jnp.log(th["RC"]))
+    assert logs["std err"].iloc[0] == pytest.approx(full.bse["RC"] / full.params["RC"], rel=1e-10)
+
+
+def test_delta_method_of_what_is_fixed_has_no_error(full, restricted):
+    assert full.delta_method(lambda th: th["discount"])["std err"].iloc[0] == 0
+    assert restricted.delta_method(lambda th: th["RC"])["std err"].iloc[0] == 0
+    tied = restricted.delta_method(lambda th: th["increment"][0] - th["increment"][2])
+    assert tied["estimate"].iloc[0] == pytest.approx(0, abs=1e-14)
+    assert tied["std err"].iloc[0] == pytest.approx(0, abs=1e-14)
+
+
+# ---- Vuong --------------------------------------------------------------------------------------
+
+
+def test_vuong_by_hand_and_antisymmetric(full, quadratic):
+    d = (full.llf_obs.sum(axis=1) - quadratic.llf_obs.sum(axis=1)).to_numpy()
+    expected = d.sum() / np.sqrt((d**2).sum() - len(d) * d.mean() ** 2)
+    found = pf.vuong_test(full, quadratic)
+    assert found.statistic == pytest.approx(expected, rel=1e-9)
+    assert found.pvalue == pytest.approx(2 * stats.norm.sf(abs(expected)), rel=1e-9)
+    assert pf.vuong_test(quadratic, full).statistic == pytest.approx(-expected, rel=1e-9)
+    assert ("first" in found.note) == (expected > 0)
+
+
+def test_vuong_corrections_count_parameters(restricted, quadratic):
+    """Two parameters fewer: -2 in the sum by AIC, -log(nobs) by BIC."""
+    plain = pf.vuong_test(restricted, quadratic)
+    gap = (restricted.terms - quadratic.terms).sum(axis=1)
+    unit = np.sqrt(len(gap)) * gap.std()
+    for name, penalty in (("aic", -2.0), ("bic", -np.log(restricted.nobs))):
+        corrected = pf.vuong_test(restricted, quadratic, name)
+        assert corrected.statistic == pytest.approx(plain.statistic - penalty / unit, rel=1e-9)
+
+
+def test_vuong_finds_the_true_model():
+    panel = draw_panel(5, agents=400, cost=lambda z: 0.2 * z**2)
+    wrong = bus_fit(panel)
+    right = bus_fit(panel, model=Quadratic(bins=6, increments=3, discount=0.9))
+    found = pf.vuong_test(right, wrong)
+    assert found.statistic > stats.norm.isf(LEVEL)
+
+
+def test_vuong_refusals(full, quadratic):
+    with pytest.raises(pf.EstimationError, match="cannot be told apart"):
+        pf.vuong_test(full, full)
+    with pytest.raises(pf.EstimationError, match="'hqic'"):
+        pf.vuong_test(full, quadratic, "hqic")
+    with pytest.raises(pf.EstimationError, match="different data"):
+        pf.vuong_test(full, bus_fit(draw_panel(1, agents=80)))
+
+
+# ---- chi-square test of fit ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["full", "staged"])
+def test_chi_square_by_hand(which, request):
+    """m_i less its regression on what defines the estimate; rank from the projected residuals.
+
+    A joint estimate sets the sum of s to zero, so m is projected off s. Two stages set the sums of
+    the observation scores o of the increments and of the choice scores c of the rewards to zero.
+    """
+    est = request.getfixturevalue(which)
+    m = residuals(est, [0, 2, 4])
+    o, c = est.information.scores.transpose(1, 0, 2)
+    if which == "full":
+        left = m - (o + c) @ np.linalg.lstsq(o + c, m, rcond=None)[0]
+    else:
+        first, second = o[:, 2:], c[:, :2]
+        move = lambda x: np.linalg.solve(first.T @ first, first.T).T @ x  # influence, transposed
+        to_rewards = np.linalg.solve(second.T @ second, second.T @ m)
+        to_dynamics = c[:, 2:].T @ (m - second @ to_rewards)
+        left = m - second @ to_rewards - move(to_dynamics)
+    total = m.sum(axis=0)
+    expected = total @ np.linalg.solve(left.T @ left, total)
+    found = pf.chi_square_test(est, [0, 2, 4]).test
+    assert found.df == 3
+    assert found.statistic == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [pf.Joint(), pf.TwoStage()])
+def test_chi_square_has_power_against_another_cost_function(estimator):
+    panel = draw_panel(7, agents=400, cost=lambda z: 3.0 * (z >= 3))
+    assert pf.chi_square_test(bus_fit(panel, estimator), range(6)).test.pvalue < LEVEL
+
+
+def test_chi_square_counts_add_up(full, panel):
+    found = pf.chi_square_test(full, [2, 4])
+    table = found.table
+    assert table.index.tolist() == ["0..1", "2..3", "4.."]
+    assert table["rows"].sum() == full.nobs
+    for label in ("observed", "predicted"):
+        both = table[f"keep: {label}"] + table[f"replace: {label}"]
+        np.testing.assert_allclose(both, table["rows"], rtol=1e-12)
+    for row, (low, high) in zip(table.itertuples(), [(0, 2), (2, 4), (4, 6)], strict=True):
+        here = (panel.z >= low) & (panel.z < high)
+        assert row.rows == here.sum()
+        assert table.loc[row.Index, "replace: observed"] == panel.a[here].sum()
+    assert "fit of the choices" in str(found)
+    assert "replace: predicted" in str(found)
+    assert f"{panel.agent_count} agents" in found.test.note
+
+
+def test_chi_square_leaves_out_what_is_not_scored(panel):
+    mask = np.ones(panel.z.shape, dtype=bool)
+    mask[:, ::3] = False
+    est = bus_fit(panel.score(choice=mask))
+    table = pf.chi_square_test(est, 2).table
+    assert table["rows"].sum() == mask.sum() == est.nobs
+    assert table["replace: observed"].sum() == panel.a[mask].sum()
+
+
+# ---- comparison ---------------------------------------------------------------------------------
+
+
+def test_compare_orders_by_aic_and_shows_the_parts(full, restricted, quadratic):
+    table = pf.compare(full, square=quadratic, tied=restricted)
+    assert set(table.index) == {"BusEngine 1", "square", "tied"}
+    assert (np.diff(table["aic"]) >= 0).all()
+    fits = {"BusEngine 1": full, "square": quadratic, "tied": restricted}
+    best = max(est.llf for est in fits.values())
+    for name, est in fits.items():
+        row = table.loc[name]
+        assert row["llf"] == est.llf
+        assert row["observation"] + row["choice"] == pytest.approx(est.llf, rel=1e-13)
+        assert row["loss %"] == pytest.approx(100 * (best - est.llf) / -best, abs=1e-12)
+        assert row["aic"] == pytest.approx(-2 * est.llf + 2 * est.df_model)
+        assert row["bic"] == pytest.approx(-2 * est.llf + est.df_model * np.log(est.nobs))
+        assert row["converged"]
+    assert table["loss %"].min() == 0
+
+
+def test_compare_says_how_each_was_estimated(full, staged, unfinished):
+    table = pf.compare(joint=full, staged=staged, unfinished=unfinished)
+    assert table.loc["joint", "estimator"] == "Joint"
+    assert table.loc["staged", "estimator"] == "TwoStage"
+    assert not table.loc["unfinished", "converged"]
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (lambda p: p.score(choice=np.arange(p.z.size).reshape(p.z.shape) > 0), "scored choices"),
+        (lambda p: p.score(observation=p.z < 4), "scored transitions"),
+        (lambda p: p.exclude_transitions(p.z == 4), "excluded transitions"),
+        (lambda p: draw_panel(1, agents=80), "observations, actions"),
+        (lambda p: draw_panel(0, agents=70), "agents, observations"),
+    ],
+)
+def test_compare_names_what_differs_in_the_data(full, panel, change, names):
+    other = bus_fit(change(panel))
+    with pytest.raises(pf.EstimationError, match=names) as error:
+        pf.compare(full, other)
+    assert "different data" in str(error.value)
+    assert "estimates 1 and 2" in str(error.value)
+    with pytest.raises(pf.EstimationError, match="estimates 1 and 3"):
+        pf.compare(full, full, other)
+
+
+def test_compare_needs_two(full):
+    with pytest.raises(pf.EstimationError, match="at least two"):
+        pf.compare(full)
+
+
+def test_epochs_at_which_agents_enter_are_data(full):
+    """With a finite horizon they change what is scored."""
+    late = pf.Panel.from_arrays(full.panel.z, full.panel.a, entry=3)
+    with pytest.raises(pf.EstimationError, match="epochs"):
+        pf.compare(full, bus_fit(late))
+
+
+def test_a_model_with_hidden_states_beside_one_without():
+    """On data with a hidden state, both are scored on the same rows; the truth wins."""
+    model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
+    truth = {
+        "RC": 3.0,
+        "cost": np.array([50.0, 700.0]),
+        "stay": np.array([0.85, 0.95]),
+        "increment": np.array([[0.05, 0.15, 0.8], [0.8, 0.15, 0.05]]),
+        "discount": 0.9,
+    }
+    prior, grid = pf.KnownPrior([0.5, 0.5]), pf.Smooth(7)
+    panel = pf.simulate(model, truth, agents=80, periods=30, seed=2, prior=prior, grid=grid)
+    known = {name: truth[name] for name in ("cost", "stay", "increment")}
+    hidden = pf.fit(
+        model, panel, prior=prior, grid=grid, start=truth, starts=1, fixed=known, skip_hessian=True
+    )
+    seen = bus_fit(panel, pf.TwoStage())
+    table = pf.compare(hidden=hidden, seen=seen)
+    assert table.index.tolist() == ["hidden", "seen"]
+    assert table.loc["hidden", "observation"] > table.loc["seen", "observation"]
+    assert table.loc["hidden", "choice"] > table.loc["seen", "choice"]
+    assert pf.vuong_test(hidden, seen, "bic").statistic > stats.norm.isf(LEVEL)
