@@ -1,7 +1,6 @@
 """The climb: toy likelihoods whose maximum is known, and some that have none."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from pomdpfit._errors import ImpossibleObservationError, Result
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
-from pomdpfit.estimators import _fit
+from pomdpfit.estimators import _verdict
 from pomdpfit.estimators._climb import Climb, climb
 from pomdpfit.estimators._objective import Objective
 from pomdpfit.estimators._paths import Path
@@ -380,8 +379,7 @@ def verdict(toy, done, entries) -> Result:
     held = entries.at_bound(done.phi)
     chart = entries.chart(done.phi, held, np.arange(len(done.phi), dtype=float))
     information = information_at(toy, entries, theta, chart, None)
-    setting = SimpleNamespace(estimator=pf.Joint())
-    return _fit._verdict(Path(("start",), theta, (done,)), setting, information)[0]
+    return _verdict.verdict(Path(("start",), theta, (done,)), False, information)[0]
 
 
 def test_a_saddle_is_left_from_nearby():

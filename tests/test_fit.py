@@ -208,9 +208,9 @@ def test_label_switching_is_found_and_undone():
     # With a prior that tells the states apart, a turned start is not the same point.
     known = pf.KnownPrior([0.9, 0.1])
     likelihood = pf.Likelihood(model, panel, prior=known, grid=grid)
-    from pomdpfit.estimators._modes import symmetries
+    from pomdpfit.estimators._naming import find_naming
 
-    assert symmetries(likelihood, theta, ("dry", "wet")) == []
+    assert find_naming(likelihood, theta).orders == ()
 
 
 def test_a_probability_that_is_zero_in_the_data_ends_on_its_boundary():

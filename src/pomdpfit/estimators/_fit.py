@@ -17,7 +17,6 @@ from pomdpfit._errors import (
 from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
-from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._progress import Progress, silent
@@ -26,11 +25,13 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit._version import __version__
-from pomdpfit.estimators import _modes
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._finish import finish
 from pomdpfit.estimators._joint import Joint
-from pomdpfit.estimators._paths import Path, run_paths
+from pomdpfit.estimators._modes import SAME_VALUE
+from pomdpfit.estimators._naming import Naming, align_paths, find_naming
+from pomdpfit.estimators._paths import Path
+from pomdpfit.estimators._race import run_paths
 from pomdpfit.estimators._starts import draw_starts, starting_points
 from pomdpfit.solvers import AbstractSolver
 
@@ -83,30 +84,15 @@ def fit(
     if all(p.fixed for p in space.parameters.values()):
         raise EstimationError("every parameter is fixed: there is nothing to estimate.")
     paths = starting_points(likelihood, restrictions, start, starts, seed)
-    labels = model.state_labels() if hasattr(model, "state_labels") else None
-    orders = []
-    if labels is not None and len(paths) > 1:
-        orders = _modes.symmetries(
-            likelihood, draw_starts(space, paths[0].theta, 1, seed)[0], labels
-        )
-    stages = estimator.stages(likelihood)
-
-    def merge(moved: Sequence[Path], k: int) -> list[Path]:
-        if not moved:
-            return []
-        best = max(moved, key=lambda path: path.climbs[-1].value)
-        if orders:
-            near = lambda path: _modes.align(space, path.theta, best.theta, orders, labels)
-            moved = [dataclasses.replace(p, theta=near(p), warm=None) for p in moved]
-        leaves = {leaf for stage in stages[: k + 1] for leaf in stage.leaves}
-        return _modes.join_equal(space, moved, sorted(leaves))
-
-    ended = run_paths(likelihood, estimator, paths, restrictions, merge, n_jobs, tell)
+    names = Naming()
+    if len(paths) > 1 and restrictions is None:  # which might not hold under other names
+        names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
+    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell)
     alive = [path for path in ended if path.alive]
     if not alive:
         raise EstimationError(_nothing_found(likelihood, paths))
     ranked = sorted(alive, key=lambda path: _rank(path, estimator), reverse=True)
-    ranked = _reference_labels(space, ranked, orders, labels, paths[0].theta)
+    ranked = align_paths(space, ranked, paths[0].theta, names)
     tell("standard errors", 0, 1)
     estimate = finish(
         likelihood, setting, restrictions, ranked, ended, paths, hessian=not skip_hessian
@@ -154,27 +140,10 @@ def prepare(
 
 def _rank(path: Path, estimator: AbstractEstimator) -> tuple[float, ...]:
     """Two-stage estimates by their first stage first: that is their definition."""
-    values = _modes.stage_values(path)
+    values = tuple(climb.value for climb in path.climbs)
     if not estimator.by_stages:
         return values[-1:]
-    return tuple(round(value / _modes._SAME_VALUE) for value in values)
-
-
-def _reference_labels(
-    space: ParameterSpace,
-    ranked: list[Path],
-    orders: list[tuple[int, ...]],
-    labels: tuple[str, ...] | None,
-    reference: Theta,
-) -> list[Path]:
-    """Where labels are arbitrary, those of the estimate are the nearest to the start's."""
-    if not orders:
-        return ranked
-    turned = [_modes.align(space, path.theta, reference, orders, labels) for path in ranked]
-    return [
-        dataclasses.replace(p, theta=theta, warm=None)
-        for p, theta in zip(ranked, turned, strict=True)
-    ]
+    return tuple(round(value / SAME_VALUE) for value in values)
 
 
 def _nothing_found(likelihood: AbstractLikelihood, paths: Sequence[Path]) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pomdpfit._entries import Entries
-from pomdpfit._errors import ImpossibleObservationError, SolveError
+from pomdpfit._errors import ImpossibleObservationError, ModelError, SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._types import Array, Float, Theta
 
@@ -41,7 +41,7 @@ class Objective:
                 part=self.part,
                 start=self.start,
             )
-        except (ImpossibleObservationError, SolveError):
+        except (ImpossibleObservationError, ModelError, SolveError):
             return None
         self._keep(terms)
         gradient = np.concatenate([np.ravel(tree[name]) for name in self.entries.leaves])

@@ -1,13 +1,12 @@
 """From a starting point through all stages, alone or side by side."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from pomdpfit._entries import free_entries, project
+from pomdpfit._errors import Result, SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._parallel import run_parallel
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage, Tell
@@ -42,7 +41,11 @@ def run_stage(
     entries = free_entries(likelihood.space, stage.leaves, path.theta, restrictions)
     objective = Objective(likelihood, entries, stage.part, path.theta, weights, path.warm)
     phi = project(entries, entries.flatten(path.theta))
-    done = stage.optimiser.run(objective, phi, tell)
+    try:
+        done = stage.optimiser.run(objective, phi, tell)
+    except SolveError:  # a derivative that could not be had: this start leads nowhere
+        nothing = np.full(len(phi), np.nan)
+        done = Climb(phi, -np.inf, nothing, np.inf, 0, Result.NOT_FINITE, None)
     return dataclasses.replace(
         path,
         theta=objective.theta(done.phi),
@@ -63,28 +66,3 @@ def run_path(
         if path.alive:
             path = run_stage(likelihood, stage, path, restrictions, weights)
     return path
-
-
-def run_paths(
-    likelihood: AbstractLikelihood,
-    estimator: AbstractEstimator,
-    paths: Sequence[Path],
-    restrictions: Restrictions | None,
-    merge: Callable[[Sequence[Path], int], list[Path]],
-    n_jobs: int,
-    tell: Callable[[str, int, int], None],
-) -> list[Path]:
-    """All starts, stage by stage; `merge` joins those that have met, which go on as one."""
-    stages = estimator.stages(likelihood)
-    lost: list[Path] = []
-    for k, stage in enumerate(stages):
-        what = f"stage {k + 1} of {len(stages)}: {len(paths)} starts"
-        tell(what, 0, len(paths))
-        tasks = ((path, restrictions) for path in paths)
-        moved = []
-        for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
-            moved.append(done)
-            tell(what, len(moved), len(paths))
-        lost += [path for path in moved if not path.alive]
-        paths = merge([path for path in moved if path.alive], k)
-    return [*paths, *lost]
