@@ -1,4 +1,4 @@
-"""A bootstrap with a checkpoint folder, to be killed: python bootstrap_script.py FOLDER OUT [MOMENT]
+"""A bootstrap with a checkpoint, to be killed: python bootstrap_script.py FOLDER OUT [MOMENT]
 
 It says "started" before the replicates begin. With a MOMENT such as "replace 3" it kills itself
 (SIGKILL) the third time that a file is about to be moved into place; with "fsync 3" while the

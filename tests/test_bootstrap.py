@@ -1,5 +1,6 @@
 """Bootstrap: replicates against fits to repeated agents, seeds, checkpoints, and sudden death."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import bootstrap_script
 import pomdpfit as pf
@@ -77,7 +79,7 @@ def repeated(panel, counts):
     )
 
 
-# ---- replicates ---------------------------------------------------------------------------------
+# ---- replicates --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["joint", "staged"])
@@ -96,22 +98,20 @@ def test_a_replicate_is_the_fit_to_repeated_agents(which, request):
 
 
 def test_a_replicate_with_hidden_states_is_the_fit_to_repeated_agents():
+    """Of a panel that the model has not made: it need not be right for this."""
     model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
-    truth = {
-        "RC": 3.0,
-        "cost": np.array([50.0, 700.0]),
-        "stay": np.array([0.85, 0.95]),
-        "increment": np.array([[0.05, 0.15, 0.8], [0.8, 0.15, 0.05]]),
-        "discount": 0.9,
+    panel = draw_panel(2, agents=30)
+    known = {
+        "cost": [300.0, 900.0],
+        "stay": [0.85, 0.95],
+        "increment": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]],
     }
-    prior, grid = pf.KnownPrior([0.5, 0.5]), pf.Smooth(7)
-    panel = pf.simulate(model, truth, agents=30, periods=12, seed=2, prior=prior, grid=grid)
-    known = {name: truth[name] for name in ("cost", "increment")}
-    options = {"prior": prior, "grid": grid, "starts": 1, "fixed": known}
-    est = pf.fit(model, panel, start=truth, **options, skip_hessian=True)
+    means = {"prior": pf.KnownPrior([0.5, 0.5]), "grid": pf.Smooth(5), "starts": 1}
+    options = {**means, "fixed": known, "skip_hessian": True}
+    est = pf.fit(model, panel, start={"RC": 2.0}, **options)
     found = pf.bootstrap(est, 2, seed=1)
     counts = drawn(1, 1, 30)
-    again = pf.fit(model, repeated(panel, counts), start=est.theta, **options, skip_hessian=True)
+    again = pf.fit(model, repeated(panel, counts), start=est.theta, **options)
     assert np.abs((found.draws.loc[1] - again.params) / again.bse).max() < NEAR
     assert found.info.loc[1, "llf"] == pytest.approx(again.llf, abs=4e-8)
 
@@ -164,7 +164,7 @@ def test_restrictions_and_fixed_values_hold_in_every_draw(ragged):
     np.testing.assert_allclose(found.draws.filter(like="increment").sum(axis=1), 1, atol=1e-14)
 
 
-# ---- seeds ----------------------------------------------------------------------------------------
+# ---- seeds -------------------------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(joint, five):
@@ -194,7 +194,7 @@ def test_processes_change_nothing_but_rounding(joint, five):
     assert found.info["steps"].tolist() == five.info["steps"].tolist()
 
 
-# ---- what is said of the draws --------------------------------------------------------------------
+# ---- what is said of the draws -----------------------------------------------------------------
 
 
 def test_summary_statistics_by_hand(joint, five):
@@ -221,16 +221,12 @@ def test_an_estimate_takes_its_covariance_from_a_bootstrap(joint, five):
 
 
 def test_intervals_stay_inside_the_bounds_and_the_share_on_them_is_told():
-    """Three agents have seen the rare increment; a replicate without them ends on the bound."""
-    truth = TRUTH | {"increment": np.array([0.4, 0.6, 0.0])}
-    panel = draw_panel(6, agents=30, theta=truth)
+    """Two agents have seen the rare increment; a replicate without them ends on the bound."""
+    panel = draw_panel(6, agents=30, theta=TRUTH | {"increment": np.array([0.4, 0.6, 0.0])})
     z = panel.z.copy()
-    rare = []
-    for i in range(30):
-        rows = np.flatnonzero((np.diff(z[i]) == 1) & (z[i, 1:] < 5) & (panel.a[i, :-1] == 0))
-        if len(rare) < 2 and len(rows) and rows[-1] == 10:  # the last transition of the agent
-            z[i, 11] += 1
-            rare.append(i)
+    last_up = (z[:, 11] == z[:, 10] + 1) & (z[:, 11] < 5) & (panel.a[:, 10] == 0)
+    rare = np.flatnonzero(last_up)[:2]
+    z[rare, 11] += 1
     est = bus_fit(pf.Panel.from_arrays(z, panel.a), pf.TwoStage())
     name = "increment[2]"
     assert est.conf_int().loc[name, "lower"] < 0
@@ -247,7 +243,7 @@ def test_intervals_stay_inside_the_bounds_and_the_share_on_them_is_told():
     assert found.info["converged"].all()
 
 
-# ---- failures ---------------------------------------------------------------------------------------
+# ---- failures ----------------------------------------------------------------------------------
 
 
 def strict(text):
@@ -292,10 +288,11 @@ def test_replicates_that_do_not_converge_are_kept_apart(ragged):
     assert len(found.failed) == 3
     assert found.draws.isna().all(axis=None)
     assert len(found.used) == 0
+    assert found.summary()["std err"].isna().all()
     strict(found.to_json())
 
 
-# ---- checkpoints ------------------------------------------------------------------------------------
+# ---- checkpoints -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -390,7 +387,7 @@ def test_a_damaged_manifest_is_refused(joint, folder):
             pf.bootstrap(joint, 4, seed=3, chunk=2, checkpoint=folder)
 
 
-# ---- arguments and progress -------------------------------------------------------------------------
+# ---- arguments and progress --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -407,10 +404,25 @@ def test_arguments_that_make_no_sense_are_refused(joint, options, message):
         pf.bootstrap(joint, **options)
 
 
-def test_a_bootstrap_of_another_estimate_is_no_covariance(joint, ragged, five):
+def test_a_bootstrap_of_another_estimate_is_no_covariance(ragged, five):
     other = bus_fit(ragged, fixed={"RC": 2.0})
-    with pytest.raises(pf.EstimationError, match="another estimate"):
-        other.cov_params(five)
+    for kind in (five, 3):
+        with pytest.raises(pf.EstimationError, match="a bootstrap of this estimate"):
+            other.cov_params(kind)
+
+
+def test_a_bootstrap_gives_errors_where_theory_has_none(joint, five):
+    """As with a prior for each agent, whose number grows with the data."""
+    est = dataclasses.replace(joint, incidental=40)
+    assert est.bse.isna().all()
+    assert est.to_frame()["P>|z|"].isna().all()
+    frame = est.to_frame(kind=five)
+    np.testing.assert_allclose(frame["std err"], five.bse, rtol=1e-9)
+    z = joint.params / five.bse
+    np.testing.assert_allclose(
+        frame["P>|z|"][["RC", "cost"]], 2 * stats.norm.sf(z[["RC", "cost"]]), rtol=1e-6
+    )
+    assert frame["P>|z|"].filter(like="increment").isna().all()
 
 
 def test_progress_rises_to_the_total(joint, tmp_path):
@@ -428,7 +440,7 @@ def test_progress_rises_to_the_total(joint, tmp_path):
     assert "2 of 3 chunks were there" in heard[0][0]
 
 
-# ---- sudden death -----------------------------------------------------------------------------------
+# ---- sudden death ------------------------------------------------------------------------------
 
 
 def start(folder, out, moment=""):

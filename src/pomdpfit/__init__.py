@@ -42,14 +42,9 @@ from pomdpfit._version import __version__
 from pomdpfit.certificate import Certificate
 from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit, theorem_4
 from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
+from pomdpfit.inference._chi_square import FitTest, chi_square_test
 from pomdpfit.inference._compare import compare
-from pomdpfit.inference._tests import (
-    FitTest,
-    chi_square_test,
-    likelihood_ratio_test,
-    score_test,
-    vuong_test,
-)
+from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_test
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
 

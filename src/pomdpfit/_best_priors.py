@@ -1,7 +1,7 @@
 """The prior of each agent that makes that agent's panel most probable, at a given theta.
 
 The value does not depend on x0, so this is a search over one simplex for each agent, all of them
-at once: the best point of a lattice, then golden sections along the lines through each vertex.
+at once: the best points of a lattice, then golden sections along the lines through each vertex.
 """
 
 import equinox as eqx
@@ -14,6 +14,7 @@ from pomdpfit._likelihood import Data, Problem, Value, score
 from pomdpfit._types import Array, Float, Theta
 
 _RESOLUTION = 10  # of the lattice
+_STARTS = 3  # points of the lattice
 _CYCLES = 3  # over the vertices, where there are more than two
 _SECTIONS = 25  # shrink a bracket of 0.2 to 1e-6; the likelihood is flat at its maximum
 
@@ -30,14 +31,17 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
 
     lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)
-    x = lattice[jnp.argmax(each, axis=0)]
-    for s in [0] if states == 2 else list(range(states)) * _CYCLES:
-        x = _section(of, x, s)
-    # A section ends inside its bracket: where a vertex is as good, it is the maximum.
-    for vertex in np.eye(states):
-        at = jnp.broadcast_to(jnp.asarray(vertex), x.shape)
-        x = jnp.where((of(at) >= of(x))[:, None], at, x)
-    return x
+
+    def climb(x: Float[Array, "N S"]) -> tuple[Array, Array]:
+        for s in [0] if states == 2 else list(range(states)) * _CYCLES:
+            x = _section(of, x, s)
+        return x, of(x)
+
+    # Choices can make several maxima: the best points of the lattice are all climbed from.
+    starts = jax.lax.top_k(each.T, min(_STARTS, len(lattice)))[1].T
+    found, height = jax.lax.map(climb, lattice[starts])
+    best = jnp.argmax(height, axis=0)
+    return jnp.take_along_axis(found, best[None, :, None], axis=0)[0]
 
 
 def _section(of, x, s):  # type: ignore[no-untyped-def]
@@ -64,5 +68,9 @@ def _section(of, x, s):  # type: ignore[no-untyped-def]
 
     left, right = high - golden * (high - low), low + golden * (high - low)
     first = (low, high, left, right, of(at(left)), of(at(right)))
-    (low, high, *_), _ = jax.lax.scan(shrink, first, None, length=_SECTIONS)
-    return at(0.5 * (low + high))
+    (inner_low, inner_high, *_), _ = jax.lax.scan(shrink, first, None, length=_SECTIONS)
+    best = 0.5 * (inner_low + inner_high)
+    # A section ends inside its bracket: where an end (a face, a vertex) is as good, it is better.
+    for end in (low, high):
+        best = jnp.where(of(at(end)) >= of(at(best)), end, best)
+    return at(best)

@@ -148,6 +148,12 @@ class Estimate:
         """
         names = list(self.information.names)
         if kind is not None and not isinstance(kind, str):
+            told = getattr(kind, "estimate", None)
+            if not (isinstance(told, pd.Series) and told.equals(self.params)):
+                raise EstimationError(
+                    "kind must name a covariance or be a bootstrap of this estimate, not of "
+                    f"another estimate (nor {type(kind).__name__} of another sort)."
+                )
             return kind.cov_params().loc[names, names]
         matrix = self.information.covariance(self.cov_type if kind is None else kind)
         if self.incidental:
@@ -176,11 +182,14 @@ class Estimate:
     @property
     def pvalues(self) -> pd.Series:
         """Of the hypothesis that an entry is zero; none where that is the end of its range."""
-        values = pd.Series(2 * stats.norm.sf(np.abs(self.tvalues)), self.params.index)
-        for name, entries in self._bounds().items():
-            if entries[0] == 0.0:
-                values[name] = np.nan
-        return values.rename("P>|z|")
+        return self._two_sided(self.tvalues).rename("P>|z|")
+
+    def _two_sided(self, z: pd.Series) -> pd.Series:
+        """P(|Z| > |z|), blank for entries whose range ends at zero."""
+        ends = [name for name, (low, _) in self._bounds().items() if low == 0.0]
+        values = pd.Series(2 * stats.norm.sf(np.abs(z)), z.index)
+        values[ends] = np.nan
+        return values
 
     def conf_int(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
         """Normal intervals; see `doubts` for entries near a bound."""
@@ -290,8 +299,7 @@ class Estimate:
         interval = self.conf_int(alpha, kind)
         frame = pd.DataFrame({"estimate": self.params, "std err": se})
         frame["z"] = self.params / se
-        frame["P>|z|"] = 2 * stats.norm.sf(np.abs(frame["z"]))
-        frame.loc[self.pvalues.isna(), "P>|z|"] = np.nan
+        frame["P>|z|"] = self._two_sided(frame["z"])
         frame[f"[{alpha / 2:g}"], frame[f"{1 - alpha / 2:g}]"] = (
             interval["lower"],
             interval["upper"],

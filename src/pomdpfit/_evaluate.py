@@ -57,7 +57,8 @@ class Likelihood(AbstractLikelihood):
         self.prior = prior_or_default(prior, sketch.states)
         self.space = own | self.prior.space(labels_of(model, sketch.states))
         panel.check(sketch)
-        self._covariates, context = panel.contexts(own.covariates)
+        self.prior.check(sketch)
+        self._covariates, context = panel.contexts(own.covariates, model.group_labels())
         self._data = _likelihood.Data(
             panel.arrays(context),
             self.prior.data(panel.agents, sketch.states),
@@ -217,6 +218,15 @@ class Likelihood(AbstractLikelihood):
         """The terms, refused where an agent that counts has none."""
         observation, choice = np.asarray(terms.observation), np.asarray(terms.choice)
         counts = np.ones(len(observation), dtype=bool) if weighed is None else weighed
+        lost = counts & np.isnan(np.asarray(terms.belief)[:, 0]).any(axis=1)
+        if lost.any():
+            i = int(np.argmax(lost))
+            raise SolveError(
+                f"agent {self.panel.agents[i]!r} starts at z={self.panel.z[i, 0]}, where (z, x) "
+                "has no stationary law at this theta: it never comes back there, or falls apart "
+                "into chains that never meet (as when a hidden state never changes), or mixes too "
+                f"slowly. Agents concerned: {int(lost.sum())}. Use pf.KnownPrior or pf.CommonPrior."
+            )
         if np.isneginf(observation[counts]).any():
             raise ImpossibleObservationError(self._explain(theta, terms, counts))
         finite = np.isfinite(observation) & np.isfinite(choice)

@@ -16,6 +16,8 @@ def panel_fingerprint(panel: Panel) -> dict[str, str]:
     here = panel.present
     parts = {
         "agents": repr(panel.agents).encode(),
+        "rows": here,
+        "entry epochs": panel.entry,
         "observations": panel.z[here],
         "actions": panel.a[panel.acted],
         "scored transitions": panel.score_observation,

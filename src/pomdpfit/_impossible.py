@@ -7,6 +7,7 @@ import pandas as pd
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
+from pomdpfit._scene import for_each_context, stacked_kernel
 from pomdpfit._types import Theta
 
 
@@ -35,9 +36,13 @@ def impossible_transitions(model: Model, theta: Theta, panel: Panel) -> pd.DataF
     """The transitions to which the model gives probability zero whatever the hidden state."""
     primitives = checked_primitives(model, theta)
     panel.check(primitives)
+    covariates, context = panel.contexts(model.space().covariates, model.group_labels())
+    each = {name: jnp.asarray(values) for name, values in covariates.items()}
+    kernel = stacked_kernel(for_each_context(lambda here: model.kernel({**theta, **here}), each))
     i, t = np.nonzero(panel.continues & panel.acted)
     z, a, z_next = panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]
-    matrix = primitives.kernel.transition(*(jnp.asarray(v) for v in (z, a, z_next)))
+    row = context[i, t] * kernel.observations + z
+    matrix = kernel.transition(*(jnp.asarray(v) for v in (row, a, z_next)))
     bad = np.asarray(matrix).sum(axis=(1, 2)) == 0
     i, t = i[bad], t[bad]
     return pd.DataFrame(

@@ -1,6 +1,7 @@
 """A model maps theta to the primitives of a POMDP; everything else follows from those."""
 
 import abc
+from collections.abc import Hashable
 from typing import Any
 
 import equinox as eqx
@@ -146,6 +147,10 @@ class Model(eqx.Module):
 
     def action_labels(self) -> tuple[str, ...] | None:
         """Names of the actions; None for their numbers."""
+        return None
+
+    def group_labels(self) -> tuple[Hashable, ...] | None:
+        """Names of the groups, in the order of their numbers; None where there are none."""
         return None
 
     def space(self) -> ParameterSpace:

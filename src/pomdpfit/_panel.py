@@ -80,6 +80,7 @@ class Panel:
         freq: str | None = None,
         entry: int | Mapping[Hashable, int] = 0,
         group: str | None = None,
+        groups: Sequence[Hashable] | None = None,
         covariates: Sequence[str] = (),
     ) -> "Panel":
         """A pandas or polars frame with one row for each agent and period.
@@ -87,8 +88,9 @@ class Panel:
         `observations` and `actions` list the labels in order where the columns hold labels; else
         they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
         turns dates into periods; `entry` is the decision epoch of each agent's first row, for a
-        finite horizon. `group` holds one label for each agent (see `pf.Grouped`), `covariates`
-        are columns of numbers that the model reads. Nothing is clamped, wrapped, filled or dropped.
+        finite horizon. `group` holds one label for each agent (see `pf.models.Grouped`), and
+        `groups` lists them all in the model's order; `covariates` are columns of numbers that the
+        model reads. Nothing is clamped, wrapped, filled or dropped.
         """
         columns = _panel_reading.Columns(
             agent,
@@ -106,7 +108,7 @@ class Panel:
             reading.agents, reading.sequences, reading.times, reading.notes, entry
         )
         if reading.groups is not None:
-            panel = panel.with_groups(reading.groups)
+            panel = panel.with_groups(reading.groups, groups)
         padded = {
             name: np.array([np.pad(row, (0, panel.z.shape[1] - len(row)), "edge") for row in rows])
             for name, rows in reading.covariates.items()
@@ -194,8 +196,16 @@ class Panel:
             arrays[name] = array
         return dataclasses.replace(self, covariates={**self.covariates, **arrays})
 
-    def with_groups(self, labels: Sequence[Hashable] | Mapping[Hashable, Hashable]) -> "Panel":
-        """The panel with one group label for each agent, in order or as a mapping from agent."""
+    def with_groups(
+        self,
+        labels: Sequence[Hashable] | Mapping[Hashable, Hashable],
+        groups: Sequence[Hashable] | None = None,
+    ) -> "Panel":
+        """The panel with one group label for each agent, in order or as a mapping from agent.
+
+        `groups` lists all groups in the order of their numbers, which must be that of the model;
+        by default those that occur, in the order of their first agents.
+        """
         if isinstance(labels, Mapping):
             missing = [agent for agent in self.agents if agent not in labels]
             if missing:
@@ -206,16 +216,24 @@ class Panel:
                 f"there must be one group for each of {self.agent_count} agents, but there are "
                 f"{len(labels)}."
             )
-        groups = tuple(dict.fromkeys(labels))
+        groups = tuple(dict.fromkeys(labels) if groups is None else groups)
         number = {label: k for k, label in enumerate(groups)}
+        for agent, label in zip(self.agents, labels, strict=True):
+            if label is None or (isinstance(label, float) and np.isnan(label)):
+                raise PanelError(f"agent {agent!r}: the group is missing.")
+            if label not in number:
+                raise PanelError(f"agent {agent!r}: {label!r} is not one of groups={list(groups)}.")
         numbers = np.array([number[label] for label in labels], dtype=float)
         panel = self.with_covariates(group=numbers)
         return dataclasses.replace(panel, groups=groups)
 
     def contexts(
-        self, names: Sequence[str]
+        self, names: Sequence[str], groups: tuple[Hashable, ...] | None = None
     ) -> tuple[dict[str, Float[np.ndarray, "C"]], Int[np.ndarray, "N T"]]:
-        """The distinct rows of these covariates, and which of them each row of the panel has."""
+        """The distinct rows of these covariates, and which of them each row of the panel has.
+
+        `groups` are the model's, in the order of their numbers.
+        """
         if not names:
             return {}, np.zeros_like(self.z)
         for name in names:
@@ -224,11 +242,30 @@ class Panel:
                     f"the model reads the covariate {name!r}, but the panel has none: name it in "
                     "Panel.from_frame(covariates=[...]) or use panel.with_covariates."
                 )
+        if groups is not None:
+            self._check_groups(groups)
         rows = np.stack([self.covariates[name] for name in names], axis=-1)
         distinct, number = np.unique(rows[self.present], axis=0, return_inverse=True)
         context = np.zeros_like(self.z)
         context[self.present] = number.ravel()
         return {name: distinct[:, k] for k, name in enumerate(names)}, context
+
+    def _check_groups(self, groups: tuple[Hashable, ...]) -> None:
+        """Groups are told apart by number: labels must stand in the same order on both sides."""
+        if self.groups and self.groups != groups:
+            raise PanelError(
+                f"the panel's groups are {list(self.groups)}, but the model's are {list(groups)}: "
+                "make the model with panel.groups, or name the model's in "
+                "Panel.from_frame(groups=[...]) or panel.with_groups(labels, groups=[...])."
+            )
+        number = self.covariates["group"]
+        bad = self.present & ~np.isin(number, np.arange(len(groups)))
+        if bad.any():
+            i, t = np.argwhere(bad)[0]
+            raise PanelError(
+                f"agent {self.agents[i]!r} at time {self.times[i, t]}: group {number[i, t]:g} is "
+                f"not one of 0..{len(groups) - 1}, the numbers of {list(groups)}."
+            )
 
     # ---- what is scored --------------------------------------------------------------------
 

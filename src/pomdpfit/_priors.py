@@ -32,6 +32,9 @@ class AbstractPrior(abc.ABC):
         """What is known of x0, checked, in the order of the agents."""
         return jnp.full((1, states), 1.0 / states)
 
+    def check(self, primitives: Primitives) -> None:  # noqa: B027
+        """Raise where this prior has no meaning."""
+
     def rule(self) -> "AbstractPrior":
         """The prior without its data: hashable, so that compiled code can be kept for it."""
         return self
@@ -115,6 +118,12 @@ class AgentPriors(AbstractPrior):
 
     def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """The profile's maximisers, which come as data; uniform before there are any."""
+        if panel is None:
+            raise ModelError(
+                "each agent's own prior is found from what it saw and did: it is for fit and "
+                "log_likelihood. Elsewhere hand the beliefs found to pf.KnownPrior, as in "
+                "pf.KnownPrior(est.agent_priors)."
+            )
         return data
 
 
@@ -128,6 +137,14 @@ class StationaryPrior(AbstractPrior):
 
     nodes: int = 41
     needs_policy: ClassVar[bool] = True
+
+    def check(self, primitives: Primitives) -> None:
+        """With a finite horizon the policy changes with the epoch, and nothing is stationary."""
+        if primitives.horizon is not None:
+            raise ModelError(
+                "a stationary prior needs an infinite horizon: with a last epoch the policy "
+                "changes from one to the next. Use pf.KnownPrior or pf.CommonPrior."
+            )
 
     def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """The row of each agent's first context and observation."""

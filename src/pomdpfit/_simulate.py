@@ -72,7 +72,9 @@ def simulate(
     )
     panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
     panel = panel.with_covariates(**{n: float(theta[n]) for n in model.space().covariates})
-    panel = dataclasses.replace(panel, notes=(f"simulated with seed {seed}",))
+    panel = dataclasses.replace(
+        panel, notes=(f"simulated with seed {seed}",), groups=model.group_labels() or ()
+    )
     if not hidden:
         return panel
     return Simulation(panel, np.asarray(s), np.asarray(x), seed)

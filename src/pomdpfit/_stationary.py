@@ -17,10 +17,16 @@ from pomdpfit._types import Array, Float
 
 _TOLERANCE = 1e-13
 _MAX_STEPS = 20_000
+_SAME_LAW = 1e-8  # relative to the largest mass
+_LEAST_MASS = 1e-10  # of an observation; what is left of one that is never seen again is less
 
 
 def stationary_beliefs(scene: Scene, nodes: int) -> Float[Array, "C Z S"]:
-    """E[x | z] in each context; NaN where the chain did not settle."""
+    """E[x | z] in each context; NaN where there is none.
+
+    That is: everywhere if the chain did not settle or has several laws, as when a hidden state
+    never changes; and at observations that the law never visits.
+    """
     Z = scene.kernel.observations
     grid = Linear(nodes)
     beliefs = jnp.asarray(grid.beliefs(scene.kernel.states))
@@ -31,7 +37,9 @@ def stationary_beliefs(scene: Scene, nodes: int) -> Float[Array, "C Z S"]:
         choice = jnp.exp(scene.log_choice(jnp.full_like(where, context), where, x, None))
         law = _law(_chain(kernel, choice, grid))
         mass = law.sum(axis=1, keepdims=True)
-        return jnp.einsum("zn,ns->zs", law, beliefs) / jnp.where(mass > 0, mass, jnp.nan)
+        visited = mass > _LEAST_MASS
+        mean = jnp.einsum("zn,ns->zs", law, beliefs) / jnp.where(visited, mass, 1.0)
+        return jnp.where(visited, mean, jnp.nan)
 
     return jax.vmap(one)(jnp.arange(scene.contexts), scene.values.primitives.kernel)
 
@@ -53,10 +61,15 @@ def _law(chain: Stencil) -> Float[Array, "Z n"]:
     shape = (chain.weight.shape[0], chain.weight.shape[3])
     like = jax.ShapeDtypeStruct(shape, jnp.float64)
     push = lambda mu: jax.linear_transpose(expect, like)(mu)[0]
-    mu = _iterate(lambda m: 0.5 * (m + push(m)), jnp.full(shape, 1.0 / (shape[0] * shape[1])))
-    mu = jax.lax.stop_gradient(mu)
-    # At the law itself push(mu) - mu is zero: the linear solve adds nothing but the derivative.
-    return mu + _solve(push, expect, mu, push(mu) - mu)
+    # From two starts: a chain that falls apart into several keeps them apart.
+    even, rising = jnp.ones(shape), jnp.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+    starts = jnp.stack([start / start.sum() for start in (even, rising)])
+    laws = jax.lax.stop_gradient(_iterate(jax.vmap(lambda m: 0.5 * (m + push(m))), starts))
+    gap = jnp.max(jnp.abs(laws[0] - laws[1]))
+    mu = jnp.where(gap <= _SAME_LAW * jnp.max(laws[0]), laws[0], jnp.nan)
+    # What is solved for is zero: the linear solve adds the derivative and nothing else.
+    change = push(mu) - mu
+    return mu + _solve(push, expect, mu, change - jax.lax.stop_gradient(change))
 
 
 def _solve(push, expect, mu, change):  # type: ignore[no-untyped-def]
@@ -64,19 +77,20 @@ def _solve(push, expect, mu, change):  # type: ignore[no-untyped-def]
     matvec = lambda x: x - push(x) + x.sum() * mu
 
     def solve(_, b: Array) -> Array:  # type: ignore[no-untyped-def]
-        total = b.sum()
-        series = _neumann(push, 0.5 * (b - total * mu))
-        return series + total * mu
+        return _neumann(push, lambda v: v - v.sum() * mu, 0.5 * b) + b.sum() * mu
 
     def solve_transposed(_, g: Array) -> Array:  # type: ignore[no-untyped-def]
-        mean = (mu * g).sum()
-        return _neumann(expect, 0.5 * (g - mean)) + mean
+        mean = lambda v: (mu * v).sum()
+        return _neumann(expect, lambda v: v - mean(v), 0.5 * g) + mean(g)
 
     return jax.lax.custom_linear_solve(matvec, change, solve, solve_transposed)
 
 
-def _neumann(step, term):  # type: ignore[no-untyped-def]
-    """sum_k ((I + step) / 2)^k term, for a term without a stationary component."""
+def _neumann(step, project, term):  # type: ignore[no-untyped-def]
+    """sum_k ((I + step) / 2)^k term, where `project` takes the stationary component away.
+
+    It does so at every step: what rounding leaves of that component would never die out.
+    """
 
     def proceed(state: tuple) -> Array:
         total, term, k = state
@@ -85,15 +99,16 @@ def _neumann(step, term):  # type: ignore[no-untyped-def]
 
     def body(state: tuple) -> tuple:
         total, term, k = state
-        term = 0.5 * (term + step(term))
+        term = project(0.5 * (term + step(term)))
         return total + term, term, k + 1
 
+    term = project(term)
     total, _, k = jax.lax.while_loop(proceed, body, (term, term, 0))
     return jnp.where(k < _MAX_STEPS, total, jnp.nan)
 
 
 def _iterate(step, start):  # type: ignore[no-untyped-def]
-    """The fixed point of a chain's step; NaN where it has not settled."""
+    """The fixed points of a chain's step from several starts; NaN where they have not settled."""
 
     def proceed(state: tuple) -> Array:
         law, new, k = state
@@ -104,4 +119,4 @@ def _iterate(step, start):  # type: ignore[no-untyped-def]
         return new, step(new), k + 1
 
     _, law, k = jax.lax.while_loop(proceed, body, (start, step(start), 0))
-    return jnp.where(k < _MAX_STEPS, law / law.sum(), jnp.nan)
+    return jnp.where(k < _MAX_STEPS, law / law.sum(axis=(1, 2), keepdims=True), jnp.nan)

@@ -7,7 +7,17 @@ import textwrap
 import numpy as np
 import pandas as pd
 
-_LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "|": "\\textbar{}",
+        "<": "\\textless{}",
+        ">": "\\textgreater{}",
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,7 +64,7 @@ class Summary:
 
     def as_latex(self) -> str:
         """A LaTeX table in the style of booktabs, with the notes below."""
-        escape = lambda text: str(text).translate(_LATEX).replace("|", "\\textbar{}")
+        escape = lambda text: str(text).translate(_LATEX)
         formatted = self._formatted()
         rows = [[escape(name), *map(escape, row)] for name, row in formatted.iterrows()]
         head = " & ".join(["", *map(escape, formatted.columns)])

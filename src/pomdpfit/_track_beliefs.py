@@ -67,12 +67,15 @@ def _run(  # type: ignore[no-untyped-def]
     primitives, prior, theta = checked_with_prior(model, theta, prior)
     panel.check(primitives)
     x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
-    covariates, context = panel.contexts(model.space().covariates)
+    covariates, context = panel.contexts(model.space().covariates, model.group_labels())
     kernel = _stacked(model, theta, covariates)
     arrays = panel.arrays(context)
     filtered: Filtered = _filter(kernel, arrays, x0)
     log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
     if np.isneginf(log_sigma).any():
+        i, t = np.argwhere(np.isneginf(log_sigma))[0]
+        here = {name: values[context[i, t]] for name, values in covariates.items()}
+        primitives = model.primitives({**theta, **here})
         raise ImpossibleObservationError(
             explain_impossible(primitives, panel, log_sigma, np.asarray(filtered.belief))
         )

@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,10 +73,9 @@ class Bootstrap:
     @property
     def at_bound(self) -> pd.Series:
         """The share of draws in which an entry lies on its bound."""
-        share = lambda name: np.mean(
-            [name in row for row in self.info.loc[self.used.index, "boundary"]]
-        )
-        return pd.Series({name: share(name) for name in self.draws.columns}, name="at bound")
+        rows = self.info.loc[self.used.index, "boundary"]
+        share = {name: pd.Series([name in row for row in rows]).mean() for name in self.draws}
+        return pd.Series(share, name="at bound", dtype=float)
 
     def summary(self) -> pd.DataFrame:
         """Estimate, bias, standard error, percentile interval and share on the bound."""
@@ -89,10 +89,11 @@ class Bootstrap:
             {
                 "format": "pomdpfit-bootstrap",
                 "columns": list(self.draws.columns),
-                "draws": [
-                    [None if np.isnan(v) else v for v in row] for row in self.draws.to_numpy()
+                "draws": [[_finite(v) for v in row] for row in self.draws.to_numpy()],
+                "info": [
+                    {name: _finite(value) for name, value in row.items()}
+                    for row in self.info.reset_index().to_dict("records")
                 ],
-                "info": self.info.reset_index().to_dict("records"),
                 "estimate": self.estimate.tolist(),
                 "parametric": self.parametric,
                 "seed": self.seed,
@@ -103,6 +104,11 @@ class Bootstrap:
     def save(self, path: str | FilePath) -> None:
         """Write `to_json` to a file, whole or not at all."""
         write_atomically(FilePath(path), self.to_json().encode())
+
+
+def _finite(value: Any) -> Any:
+    """None in the place of what JSON has no word for."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 @in_float64
@@ -128,12 +134,17 @@ def bootstrap(
         raise EstimationError("a bootstrap needs the model: pf.load(path, model=model).")
     if replicates < 2:
         raise EstimationError(f"a bootstrap needs at least 2 replicates, not {replicates}.")
+    if chunk < 1 or seed < 0:
+        raise EstimationError(
+            f"chunk must be at least 1 and seed at least 0, but they are {chunk} and {seed}."
+        )
     tell = silent if progress is None else progress
     chunks = [range(k, min(k + chunk, replicates)) for k in range(0, replicates, chunk)]
     folder = None
     if checkpoint is not None:
         folder = _opened(FilePath(checkpoint), _manifest(estimate, parametric, seed, chunk))
-    found = {k: _read(folder, k, len(part)) for k, part in enumerate(chunks)}
+    width = len(estimate.information.entries)
+    found = {k: _read(folder, k, part, width) for k, part in enumerate(chunks)}
     missing = [k for k, rows in found.items() if rows is None]
     what = f"bootstrap ({len(chunks) - len(missing)} of {len(chunks)} chunks were there)"
     tell(what, len(chunks) - len(missing), len(chunks))
@@ -195,7 +206,8 @@ def _collected(rows: Sequence[dict], estimate: Estimate, parametric: bool, seed:
     names = list(estimate.information.entries)
     index = pd.Index([row["replicate"] for row in rows], name="replicate")
     empty = [np.nan] * len(names)
-    draws = pd.DataFrame([row.get("values", empty) for row in rows], index, names)
+    values = [empty if row["reason"] else row["values"] for row in rows]
+    draws = pd.DataFrame(values, index, names)
     info = pd.DataFrame(
         {
             "llf": [row.get("llf", np.nan) for row in rows],
@@ -241,6 +253,8 @@ def _opened(folder: FilePath, manifest: dict) -> FilePath:
         there = json.loads(path.read_text())
     except ValueError as error:
         raise EstimationError(f"{path} cannot be read as a manifest: {error}") from error
+    if not isinstance(there, dict):
+        raise EstimationError(f"{path} cannot be read as a manifest: it is not an object.")
     changed = difference(manifest, there)
     if changed:
         raise EstimationError(
@@ -254,12 +268,30 @@ def _name(k: int) -> str:
     return f"chunk-{k:05d}.json"
 
 
-def _read(folder: FilePath | None, k: int, length: int) -> list[dict] | None:
-    """A finished chunk, or None; a shorter one (of a run with fewer replicates) is done again."""
+def _read(folder: FilePath | None, k: int, part: Sequence[int], width: int) -> list[dict] | None:
+    """A finished chunk, or None; one of a run with fewer replicates is done again."""
     if folder is None or not (folder / _name(k)).exists():
         return None
     try:
         rows = json.loads((folder / _name(k)).read_text())
     except ValueError as error:
         raise EstimationError(f"{folder / _name(k)} is damaged: {error}. Delete it.") from error
-    return rows if len(rows) == length else None
+    if not (isinstance(rows, list) and rows and _whole(rows, part[0], width)):
+        raise EstimationError(
+            f"{folder / _name(k)} is damaged: it does not hold the replicates from {part[0]} on. "
+            "Delete it."
+        )
+    return rows[: len(part)] if len(rows) >= len(part) else None
+
+
+def _whole(rows: list, first: int, width: int) -> bool:
+    """Whether rows are what `_replicate` returns, one after the other."""
+    for b, row in enumerate(rows, first):
+        if not (isinstance(row, dict) and row.get("replicate") == b):
+            return False
+        if not isinstance(row.get("reason"), str):
+            return False
+        values = row.get("values")
+        if row["reason"] == "" and not (isinstance(values, list) and len(values) == width):
+            return False
+    return True

@@ -136,16 +136,17 @@ def information_at(
         return information
     if len(chart.independent) == 0:
         return dataclasses.replace(information, hessian=np.zeros((0, 0)))
-    steps = _steps(information, entries, entries.flatten(theta), chart)
+    steps = step_sizes(information, entries, entries.flatten(theta))
     second = _differences(likelihood, entries, theta, chart, first, steps, start)
     return dataclasses.replace(information, hessian=second)
 
 
-def _steps(
-    information: Information, entries: Entries, phi: np.ndarray, chart: Chart
+def step_sizes(
+    information: Information, entries: Entries, phi: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "p"]:
     """A thousandth of a standard error, or less where a bound is near."""
-    here, A = np.abs(phi[chart.independent]), information._bread(outer=True)
+    free = [entries.names.index(name) for name in information.names]
+    here, A = np.abs(phi[free]), information._bread(outer=True)
     # Standard errors with the others known give the units, whatever those of the parameters are.
     # Scores of few agents vanish at the maximum and give none.
     told = (np.diag(A) > 0) & (len(information.scores) > len(A))
@@ -155,7 +156,7 @@ def _steps(
     steps = np.where(told, unit * np.minimum(_STEP * np.sqrt(variance), 0.1), _STEP * unit)
     steps = np.clip(steps, 1e-8 * here, _STEP * np.maximum(here, 1.0))
     slack = np.minimum(phi - entries.low, entries.high - phi)[:, None]
-    pace = np.abs(chart.jacobian)
+    pace = np.abs(information.jacobian)
     room = np.divide(slack, pace, out=np.full(pace.shape, np.inf), where=pace > 0)
     return np.minimum(steps, 0.5 * np.min(room, axis=0))
 

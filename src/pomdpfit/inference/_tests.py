@@ -1,11 +1,8 @@
-"""Tests of hypotheses and of fit: likelihood ratio, score, Vuong, chi-square."""
+"""Tests of hypotheses and between models: likelihood ratio, score, Vuong."""
 
-import dataclasses
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from pomdpfit._entries import free_entries
@@ -31,6 +28,12 @@ def refuse_different_data(estimates: Sequence[Estimate]) -> None:
             )
 
 
+def refuse_unfinished(estimate: Estimate, name: str) -> None:
+    """Raise unless the estimate is a maximum, which tests at it presume."""
+    if not estimate.converged:
+        raise EstimationError(f"the {name} estimate has not converged: {estimate.reason}")
+
+
 def likelihood_ratio_test(restricted: Estimate, full: Estimate) -> TestResult:
     """2 (l_full - l_restricted), chi-square in the number of restrictions; for joint estimates."""
     refuse_different_data([restricted, full])
@@ -40,8 +43,7 @@ def likelihood_ratio_test(restricted: Estimate, full: Estimate) -> TestResult:
                 f"the {name} estimate is a two-stage one, which does not maximise the likelihood: "
                 "its ratio has no chi-square distribution. Fit with pf.Joint()."
             )
-        if not estimate.converged:
-            raise EstimationError(f"the {name} estimate has not converged: {estimate.reason}")
+        refuse_unfinished(estimate, name)
     df = full.df_model - restricted.df_model
     if df <= 0:
         raise EstimationError(
@@ -72,6 +74,7 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
     """
     if restricted.information.first is not None:
         raise EstimationError("the score test is for joint estimates: fit with pf.Joint().")
+    refuse_unfinished(restricted, "restricted")
     leaves = [name for name in restricted.fixed if name in restricted.space.parameters]
     space = restricted.space.free(*leaves, *free)
     likelihood = restricted.setting.likelihood(space)
@@ -121,77 +124,3 @@ def vuong_test(first: Estimate, second: Estimate, correction: str | None = None)
     note = "Positive: the first is nearer." if statistic > 0 else "Negative: the second is nearer."
     p = float(2 * stats.norm.sf(abs(statistic)))
     return TestResult("Vuong test", "equal distance to the truth", statistic, None, p, note)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class FitTest:
-    """A chi-square test of fit and the table behind it."""
-
-    test: TestResult
-    table: pd.DataFrame
-
-    def __str__(self) -> str:
-        return f"{self.test}\n{self.table.to_string(float_format='%.2f')}"
-
-
-def chi_square_test(estimate: Estimate, cells: int | Sequence[int] = 8) -> FitTest:
-    """Rust's test of fit: observed against predicted choices, in cells of z.
-
-    m_i collects agent i's (chosen - predicted) by cell and action (the last one left out). Since
-    theta was estimated, m_i is replaced by m_i - E[m s'] A^-1 psi_i, where psi are the estimating
-    equations and A their derivative (Andrews): the sum is then chi-square with the rank of its
-    covariance. `cells` is a number (of about equal counts of rows) or the first z of each cell.
-    """
-    panel = estimate.panel
-    likelihood = estimate.setting.likelihood(estimate.space)
-    _, choice = likelihood.choice_probabilities(estimate.theta)
-    edges = _edges(panel.z[panel.score_choice], cells)
-    cell = np.searchsorted(edges, panel.z, side="right") - 1
-    A, N = choice.shape[-1], panel.agent_count
-    chosen = np.eye(A)[panel.a]
-    gap = np.where(panel.score_choice[..., None], chosen - choice, 0.0)
-    count, moments = len(edges), []
-    rows = []
-    for k in range(count):
-        here = (cell == k) & panel.score_choice
-        moments.append(np.where(here[..., None], gap, 0.0).sum(axis=1)[:, : A - 1])
-        rows.append((chosen[here].sum(axis=0), choice[here].sum(axis=0), here.sum()))
-    m = np.concatenate(moments, axis=1)
-    information = estimate.information
-    corrected = m
-    if len(information.names):
-        slope = m.T @ information.scores.sum(axis=1)
-        corrected = m - information.moments @ np.linalg.solve(information.bread, slope.T)
-    V = corrected.T @ corrected
-    scale = np.sqrt(np.maximum(np.diag(V), 1e-300))
-    values, vectors = np.linalg.eigh(V / np.outer(scale, scale))
-    kept = values > 1e-8 * values[-1]
-    along = vectors[:, kept].T @ (m.sum(axis=0) / scale)
-    statistic, df = float((along**2 / values[kept]).sum()), int(kept.sum())
-    labels = getattr(estimate.model, "action_labels", lambda: None)() or range(A)
-    table = _fit_table(edges, rows, [str(label) for label in labels])
-    note = f"{N} agents, {count} cells of z."
-    p = float(stats.chi2.sf(statistic, df))
-    return FitTest(
-        TestResult("Chi-square test", "fit of the choices", statistic, df, p, note), table
-    )
-
-
-def _edges(z: np.ndarray, cells: int | Sequence[int]) -> np.ndarray:
-    """The first z of each cell."""
-    if isinstance(cells, int | np.integer):
-        inner = np.quantile(z, np.arange(1, cells) / cells, method="higher")
-        return np.unique(np.concatenate([[0], inner])).astype(int)
-    edges = np.unique(np.asarray(cells, dtype=int))
-    return edges if edges[0] == 0 else np.concatenate([[0], edges])
-
-
-def _fit_table(edges: np.ndarray, rows: list, labels: list[str]) -> pd.DataFrame:
-    """Counts by cell: observed and predicted for each action."""
-    ends = [f"{low}..{high - 1}" for low, high in itertools.pairwise(edges)]
-    frame = pd.DataFrame(index=pd.Index([*ends, f"{edges[-1]}.."], name="z"))
-    frame["rows"] = [row[2] for row in rows]
-    for a, label in enumerate(labels):
-        frame[f"{label}: observed"] = [row[0][a] for row in rows]
-        frame[f"{label}: predicted"] = [row[1][a] for row in rows]
-    return frame

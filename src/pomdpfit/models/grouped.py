@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._constraints import Interval
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model
@@ -53,7 +54,7 @@ class Grouped(Model):
             )
         if "group" in inner:
             raise ModelError("the model has a parameter named 'group' already.")
-        if len(groups) == 0 or len(set(groups)) != len(groups):
+        if len(groups) == 0 or len(set(map(str, groups))) != len(groups):
             raise ModelError(f"groups must be distinct labels, but they are {list(groups)}.")
         self.model, self.groups, self.own = model, tuple(groups), tuple(own)
 
@@ -61,7 +62,9 @@ class Grouped(Model):
         """Shared leaves as they are, own ones with a first axis of groups, and the covariate."""
         inner = self.model.parameters()
         parameters = {n: self._for_groups(p) if n in self.own else p for n, p in inner.items()}
-        return {**parameters, "group": Covariate(0.0)}
+        last = float(len(self.groups) - 1)
+        number = dataclasses.replace(Covariate(0.0), constraint=Interval(0.0, last))
+        return {**parameters, "group": number}
 
     def _for_groups(self, p: Parameter) -> Parameter:
         axes = p.labels or tuple(tuple(map(str, range(k))) for k in p.shape)
@@ -107,3 +110,7 @@ class Grouped(Model):
     def action_labels(self) -> tuple[str, ...] | None:
         """As in every group."""
         return self.model.action_labels()
+
+    def group_labels(self) -> tuple[Hashable, ...]:
+        """Those given."""
+        return self.groups

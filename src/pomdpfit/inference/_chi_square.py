@@ -1,0 +1,172 @@
+"""Rust's chi-square test of fit: observed against predicted choices, in cells of z."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from pomdpfit._entries import free_entries
+from pomdpfit._errors import EstimationError
+from pomdpfit._estimate import Estimate
+from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit._restrictions import parse_restrictions
+from pomdpfit._test_result import TestResult
+from pomdpfit._types import Float
+from pomdpfit.inference._information import Information, step_sizes
+from pomdpfit.inference._tests import refuse_unfinished
+
+_RANK = 1e-8  # of the largest eigenvalue; what vanishes by construction is near 1e-15
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FitTest:
+    """A chi-square test of fit and the table behind it."""
+
+    test: TestResult
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        return f"{self.test}\n{self.table.to_string(float_format='%.2f')}"
+
+
+def chi_square_test(estimate: Estimate, cells: int | Sequence[int] = 8) -> FitTest:
+    """Rust's test of fit: observed against predicted choices, in cells of z.
+
+    m collects (chosen - predicted) by cell and action (the last one left out). Given z and x a
+    choice has the covariance diag(pi) - pi pi', so that Var m = V, Cov(m, choice scores) = D =
+    d predicted / d theta, and that of the choice scores is J = sum d_pi d_pi' / pi. Since theta was
+    estimated, m is about m0 - D A^-1 psi, with psi the estimating equations and A their derivative
+    (Andrews 1988): m' W^- m is chi-square with the rank of W, the covariance of that. All of these
+    are the model's own: outer products of residuals are worthless where a choice is rare.
+
+    `cells` is a number (of about equal counts of rows) or the first z of each cell.
+    """
+    refuse_unfinished(estimate, "tested")
+    panel = estimate.panel
+    likelihood = estimate.setting.likelihood(estimate.space)
+    _, choice = likelihood.choice_probabilities(estimate.theta)
+    edges = _edges(panel.z[panel.score_choice], cells)
+    i, t = np.nonzero(panel.score_choice)
+    cell = np.searchsorted(edges, panel.z[i, t], side="right") - 1
+    chosen, predicted = np.eye(choice.shape[-1])[panel.a[i, t]], choice[i, t]
+    slopes = _choice_slopes(estimate, likelihood)[:, i, t]
+    m = _by_cell(chosen - predicted, cell, len(edges)).ravel()
+    W = _covariance(estimate.information, predicted, slopes, cell, len(edges))
+    unit = 1.0 / np.sqrt(np.maximum(_by_cell(predicted, cell, len(edges)).ravel(), 1e-300))
+    values, vectors = np.linalg.eigh(W * np.outer(unit, unit))
+    kept = values > _RANK * values[-1]
+    along = vectors[:, kept].T @ (m * unit)
+    statistic, df = float((along**2 / values[kept]).sum()), int(kept.sum())
+    labels = estimate.model.action_labels() or range(choice.shape[-1])
+    table = _fit_table(edges, cell, chosen, predicted, [str(label) for label in labels])
+    note = f"{panel.agent_count} agents, {len(edges)} cells of z."
+    p = float(stats.chi2.sf(statistic, df))
+    return FitTest(
+        TestResult("Chi-square test", "fit of the choices", statistic, df, p, note), table
+    )
+
+
+def _by_cell(rows: Float[np.ndarray, "n A"], cell: np.ndarray, count: int) -> np.ndarray:
+    """Sums over the rows of each cell, (count, A - 1)."""
+    sums = np.zeros((count, rows.shape[1] - 1))
+    np.add.at(sums, cell, rows[:, :-1])
+    return sums
+
+
+def _choice_slopes(estimate: Estimate, likelihood: AbstractLikelihood) -> np.ndarray:
+    """d pi / d theta of every row in the free coordinates, (p, N, T, A), by central differences."""
+    information, space = estimate.information, estimate.space
+    restrictions = None
+    if estimate.restrictions:
+        restrictions = parse_restrictions(estimate.restrictions, space.names)
+    leaves = [name for name, p in space.parameters.items() if not p.fixed]
+    entries = free_entries(space, leaves, estimate.theta, restrictions)
+    phi = entries.flatten(estimate.theta)
+    steps = step_sizes(information, entries, phi)
+    start = likelihood.terms(estimate.theta).start
+
+    def at(moved: np.ndarray) -> np.ndarray:
+        theta = entries.insert(moved, estimate.theta)
+        return likelihood.choice_probabilities(theta, start=start)[1]
+
+    slopes = [
+        (at(phi + change) - at(phi - change)) / (2 * step)
+        for step, change in zip(steps, steps[:, None] * information.jacobian.T, strict=True)
+    ]
+    return np.array(slopes).reshape(len(slopes), *at(phi).shape)
+
+
+def _covariance(
+    information: Information,
+    predicted: Float[np.ndarray, "n A"],
+    slopes: Float[np.ndarray, "p n A"],
+    cell: np.ndarray,
+    count: int,
+) -> Float[np.ndarray, "q q"]:
+    """W: what is left of V once theta has been fitted, and what a first stage adds."""
+    A = predicted.shape[1]
+    V = np.zeros((count, A - 1, count, A - 1))
+    mean = _by_cell(predicted, cell, count)
+    for k in range(count):
+        here = predicted[cell == k][:, :-1]
+        V[k, :, k] = np.diag(mean[k]) - here.T @ here
+    V = V.reshape(count * (A - 1), -1)
+    if not information.names:
+        return V
+    D = np.array([_by_cell(slope, cell, count).ravel() for slope in slopes]).T
+    possible = predicted > 0
+    root = np.divide(slopes, np.sqrt(predicted), where=possible, out=np.zeros_like(slopes))
+    J = np.einsum("pna,qna->pq", root, root)
+    scores = information.scores[:, 0]
+    if information.first is None:
+        return V - D @ _solved(J + scores.T @ scores, D.T)
+    first, second = information.first, ~information.first
+    of_rewards = _solved(J[np.ix_(second, second)], D[:, second].T)
+    W = V - D[:, second] @ of_rewards
+    G = D[:, first] - of_rewards.T @ J[np.ix_(second, first)]
+    return W + G @ _solved(scores[:, first].T @ scores[:, first], G.T)
+
+
+def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A^-1 b in scaled units."""
+    if A.size == 0:
+        return b
+    unit = 1.0 / np.sqrt(np.maximum(np.diag(A), 1e-300))
+    scaled = A * np.outer(unit, unit)
+    if np.linalg.cond(scaled) > 1e13:
+        raise EstimationError(
+            "a test of fit needs the information on every parameter, but the choices and the "
+            "agents' observation scores do not span them: there are too few agents."
+        )
+    return unit[:, None] * np.linalg.solve(scaled, unit[:, None] * b)
+
+
+def _edges(z: np.ndarray, cells: int | Sequence[int]) -> np.ndarray:
+    """The first z of each cell."""
+    if isinstance(cells, int | np.integer):
+        if cells < 1:
+            raise EstimationError(f"there must be at least one cell, not {cells}.")
+        inner = np.quantile(z, np.arange(1, cells) / cells, method="higher")
+        return np.unique(np.concatenate([[0], inner])).astype(int)
+    return np.unique(np.concatenate([[0], np.asarray(cells, dtype=int)]))
+
+
+def _fit_table(
+    edges: np.ndarray,
+    cell: np.ndarray,
+    chosen: Float[np.ndarray, "n A"],
+    predicted: Float[np.ndarray, "n A"],
+    labels: list[str],
+) -> pd.DataFrame:
+    """Counts by cell: observed and predicted for each action."""
+    ends = [f"{low}..{high - 1}" for low, high in itertools.pairwise(edges)]
+    frame = pd.DataFrame(index=pd.Index([*ends, f"{edges[-1]}.."], name="z"))
+    count = lambda weights: np.bincount(cell, weights, minlength=len(edges))
+    frame["rows"] = np.bincount(cell, minlength=len(edges))
+    for a, label in enumerate(labels):
+        frame[f"{label}: observed"] = count(chosen[:, a])
+        frame[f"{label}: predicted"] = count(predicted[:, a])
+    return frame
