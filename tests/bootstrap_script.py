@@ -1,8 +1,8 @@
 """A bootstrap with a checkpoint, to be killed: python bootstrap_script.py FOLDER OUT [MOMENT]
 
-It says "started" before the replicates begin. With a MOMENT such as "replace 3" it kills itself
-(SIGKILL) the third time that a file is about to be moved into place; with "fsync 3" while the
-third file is half written: moments that a killer with a watch would rarely meet.
+With a MOMENT such as "replace 3" it kills itself (SIGKILL) the third time that a file is about to
+be moved into place; with "fsync 3" before the third file has reached the disk: moments that a
+killer from outside would rarely meet.
 """
 
 import os
@@ -38,7 +38,6 @@ def main(folder: str, out: str, moment: str = "") -> None:
     if moment:
         name, count = moment.split()
         die_at(name, int(count))
-    print("started", flush=True)
     found = pf.bootstrap(est, REPLICATES, seed=SEED, chunk=CHUNK, checkpoint=folder)
     Path(out).write_text(found.to_json())
 

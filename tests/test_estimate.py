@@ -77,7 +77,7 @@ def hidden(ragged):
     )
 
 
-# ---- names and shapes --------------------------------------------------------------------------
+# ---- names and shapes ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["joint", "staged", "quick"])
@@ -109,7 +109,7 @@ def test_sizes(joint, panel):
     assert joint.llf_obs.index.tolist() == list(panel.agents)
 
 
-# ---- likelihood --------------------------------------------------------------------------------
+# ---- likelihood ---------------------------------------------------------------------------------
 
 
 def test_likelihood_and_criteria_by_formula(joint, panel):
@@ -132,7 +132,7 @@ def test_out_of_sample(joint):
     assert joint.log_likelihood().total == pytest.approx(joint.llf, rel=1e-13)
 
 
-# ---- uncertainty -------------------------------------------------------------------------------
+# ---- uncertainty --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["joint", "staged", "quick"])
@@ -234,7 +234,7 @@ def test_skipping_the_hessian_changes_no_estimate_and_is_said(joint, quick):
     np.testing.assert_array_equal(quick.bse, joint.standard_errors("opg"))
 
 
-# ---- boundary ----------------------------------------------------------------------------------
+# ---- boundary -----------------------------------------------------------------------------------
 
 
 def test_converged_and_boundary_are_told_apart(joint, on_bound):
@@ -269,7 +269,7 @@ def test_entries_near_a_bound_are_named(panel):
     assert "near a bound (within two standard errors): increment[2]" in str(est.summary())
 
 
-# ---- tables ------------------------------------------------------------------------------------
+# ---- tables -------------------------------------------------------------------------------------
 
 SCRIPT = "<script>alert(1)</script>"
 NASTY = "50%_off & #1 ${x}^2~ \\input{secret} |"
@@ -404,7 +404,7 @@ def test_repr_is_short(joint, hidden, on_bound):
         assert len(repr(est)) < 1500
 
 
-# ---- prediction and simulation -----------------------------------------------------------------
+# ---- prediction and simulation ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["joint", "hidden"])
@@ -475,7 +475,7 @@ def test_simulated_choices_have_the_predicted_frequency(joint):
         assert found.pvalue > 1e-4
 
 
-# ---- the record of the search ------------------------------------------------------------------
+# ---- the record of the search -------------------------------------------------------------------
 
 
 def test_the_trace_rises_to_the_likelihood(joint):

@@ -58,7 +58,7 @@ def quadratic(panel):
     return bus_fit(panel, model=Quadratic(bins=6, increments=3, discount=0.9))
 
 
-# ---- size: p-values under the null are uniform -------------------------------------------------
+# ---- size: p-values under the null are uniform --------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_chi_square_that_forgets_the_estimation_is_told(p_values):
     assert stats.kstest(p_values["naive"], "uniform").pvalue < LEVEL
 
 
-# ---- likelihood ratio --------------------------------------------------------------------------
+# ---- likelihood ratio ---------------------------------------------------------------------------
 
 
 def test_likelihood_ratio_is_twice_the_difference(restricted, full):
@@ -169,7 +169,7 @@ def test_likelihood_ratio_refusals(restricted, full, staged, unfinished, panel, 
         pf.likelihood_ratio_test(good, poor)
 
 
-# ---- score test --------------------------------------------------------------------------------
+# ---- score test ---------------------------------------------------------------------------------
 
 
 def agent_scores(est):
@@ -226,7 +226,7 @@ def test_score_test_refuses_a_value_on_its_bound():
         pf.score_test(held)
 
 
-# ---- Wald and the delta method -----------------------------------------------------------------
+# ---- Wald and the delta method ------------------------------------------------------------------
 
 
 def whole_covariance(est):
@@ -306,7 +306,7 @@ def test_delta_method_of_what_is_fixed_has_no_error(full, restricted):
     assert tied["std err"].iloc[0] == pytest.approx(0, abs=1e-14)
 
 
-# ---- Vuong -------------------------------------------------------------------------------------
+# ---- Vuong --------------------------------------------------------------------------------------
 
 
 def test_vuong_by_hand_and_antisymmetric(full, quadratic):
@@ -346,7 +346,7 @@ def test_vuong_refusals(full, quadratic):
         pf.vuong_test(full, bus_fit(draw_panel(1, agents=80)))
 
 
-# ---- chi-square test of fit --------------------------------------------------------------------
+# ---- chi-square test of fit ---------------------------------------------------------------------
 
 
 def replacement(x):
@@ -385,6 +385,17 @@ def test_chi_square_by_hand(which, first_z, request):
     assert found.df == df
     # Differences with steps of a thousandth of a standard error against steps of h.
     assert found.statistic == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("estimator", [pf.Joint(), pf.TwoStage()])
+def test_chi_square_with_restrictions_and_on_a_bound(estimator):
+    """An increment that never occurs, and rewards that are tied: fewer equations are met."""
+    never = draw_panel(3, agents=60, theta=TRUTH | {"increment": np.array([0.4, 0.6, 0.0])})
+    est = bus_fit(never, estimator, constraints="cost = 300 * RC")
+    assert est.boundary == ("increment[2]",)
+    found = pf.chi_square_test(est, range(MODEL.bins)).test
+    assert found.df == 5  # six cells less one free reward
+    assert found.pvalue > LEVEL  # the restriction holds in the truth
 
 
 def test_chi_square_refusals(full, unfinished):
@@ -426,7 +437,7 @@ def test_chi_square_leaves_out_what_is_not_scored(panel):
     assert table["replace: observed"].sum() == panel.a[mask].sum()
 
 
-# ---- comparison --------------------------------------------------------------------------------
+# ---- comparison ---------------------------------------------------------------------------------
 
 
 def test_compare_orders_by_aic_and_shows_the_parts(full, restricted, quadratic):

@@ -72,16 +72,14 @@ def test_the_best_prior_of_each_agent_is_that_of_a_fine_grid(few):
     reference = profile_by_brute_force(BUS, TRUTH, few, lattice, GRID)
     likelihood = pf.Likelihood(BUS, few, prior=pf.AgentPriors(), grid=GRID)
     ll = likelihood(TRUTH)
-    x0 = likelihood.priors(TRUTH)
-    assert list(x0.columns) == ["good", "bad"]
+    good = ll.belief[:, 0, 0]
     best = reference.max(axis=1)
     # No worse than any belief of the grid, and no better than what lies between two of them.
     gain = ll.by_agent["total"].to_numpy() - best
     assert (gain > -1e-10).all()
     assert (gain < 1e-5).all()
-    near = np.abs(x0["good"].to_numpy() - share[reference.argmax(axis=1)])
-    assert (near <= 1e-3).all()
-    interior = (x0["good"] > 0) & (x0["good"] < 1)
+    assert (np.abs(good - share[reference.argmax(axis=1)]) <= 1e-3).all()
+    interior = (good > 0) & (good < 1)
     assert interior.any()
     assert not interior.all()
 
@@ -97,15 +95,16 @@ def three_states(seed):
 @pytest.mark.parametrize("seed", [7, 8, 9])
 def test_the_best_prior_with_three_hidden_states(seed):
     model, panel = three_states(seed)
-    M = 80
+    M = 40
     lattice = np.array([(i, j, M - i - j) for i in range(M + 1) for j in range(M + 1 - i)]) / M
     grid = pf.Linear(5)
     reference = profile_by_brute_force(model, at(0.7), panel, lattice, grid).max(axis=1)
     likelihood = pf.Likelihood(model, panel, prior=pf.AgentPriors(), grid=grid)
-    found = likelihood(at(0.7)).by_agent["total"].to_numpy()
+    ll = likelihood(at(0.7))
+    found = ll.by_agent["total"].to_numpy()
     # A kink of the interpolant is found to about 1e-6 in x0.
     assert (found > reference - 1e-7).all()
-    x0 = likelihood.priors(at(0.7)).to_numpy()
+    x0 = ll.belief[:, 0]
     np.testing.assert_allclose(x0.sum(axis=1), 1, atol=1e-14)
     assert ((x0 > 0).sum(axis=1) > 1).any()
 
@@ -146,6 +145,7 @@ def test_a_fit_with_a_prior_for_each_agent(few, own_priors):
     assert est.converged
     assert list(est.params.index) == ["RC"]
     assert est.agent_priors.shape == (12, 2)
+    assert list(est.agent_priors.columns) == ["good", "bad"]
     assert list(est.agent_priors.index) == list(few.agents)
     # The profile, climbed in RC by a search without gradients.
     likelihood = pf.Likelihood(BUS, few, prior=pf.AgentPriors(), grid=GRID)
@@ -383,9 +383,9 @@ def test_two_stages_refuse_a_stationary_prior_and_say_why(few, estimator):
 
 def test_a_joint_fit_with_a_stationary_prior():
     # Agents enter at random times of an engine's life: the first beliefs are forgotten.
-    whole = drawn(150, 40, seed=9)
-    panel = pf.Panel.from_arrays(whole.z[:, 30:], whole.a[:, 30:40])
-    prior = pf.StationaryPrior(11)
+    whole = drawn(12, 34, seed=9)
+    panel = pf.Panel.from_arrays(whole.z[:, 30:], whole.a[:, 30:34])
+    prior = pf.StationaryPrior()
     fixed = {name: TRUTH[name] for name in ("stay", "increment", "cost")}
     est = pf.fit(BUS, panel, prior=prior, grid=GRID, starts=1, start={"RC": 1.0}, fixed=fixed)
     assert est.converged
@@ -402,20 +402,21 @@ def test_a_common_prior_is_recovered():
     truth = np.array([0.25, 0.75])
     panel = drawn(400, 4, prior=pf.KnownPrior(truth), seed=1, z0=0)
     fixed = {"RC": TRUTH["RC"]} | REST
-    est = pf.fit(BUS, panel, prior=pf.CommonPrior(), grid=GRID, starts=1, fixed=fixed)
+    options = {"prior": pf.CommonPrior(), "grid": GRID, "starts": 1, "fixed": fixed}
+    est = pf.fit(BUS, panel, pf.TwoStage(), **options)
     assert est.converged
     assert list(est.params.index) == ["x0[good]", "x0[bad]"]
     assert est.derived == ("x0[bad]",)
     assert est.params.sum() == pytest.approx(1.0, abs=1e-14)
     assert est.bse["x0[good]"] < 0.1
     assert abs(est.params["x0[good]"] - truth[0]) < 4 * est.bse["x0[good]"]
-    # One number: the maximum over a fine grid of known priors.
+    # One number: the maximum of the observation terms over a fine grid of known priors.
     share = np.linspace(0.01, 0.99, 99)
     totals = [
-        pf.log_likelihood(BUS, TRUTH, panel, prior=pf.KnownPrior([p, 1 - p]), grid=GRID).total
+        pf.filter_beliefs(BUS, TRUTH, panel, prior=pf.KnownPrior([p, 1 - p])).log_sigma.sum()
         for p in share
     ]
-    assert est.llf >= max(totals)
+    assert est.llf_observation >= max(totals)
     assert abs(est.params["x0[good]"] - share[int(np.argmax(totals))]) <= 0.01
 
 

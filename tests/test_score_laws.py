@@ -118,7 +118,7 @@ def in_sigmas(draws) -> np.ndarray:
     return np.divide(draws.mean(axis=0), spread, out=np.zeros(spread.shape), where=spread > 0)
 
 
-# ---- mean zero --------------------------------------------------------------------------------
+# ---- mean zero ----------------------------------------------------------------------------------
 
 
 def test_the_score_has_mean_zero_at_the_truth(case):

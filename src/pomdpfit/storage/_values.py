@@ -226,7 +226,8 @@ def _pack_index(index: pd.Index, writer: Writer) -> list:
 def _unpack_index(content: Any, reader: Reader) -> pd.Index:
     names, values = reader.decode(content[0]), content[1]
     if isinstance(values, list):
-        return pd.RangeIndex(*values, name=names[0])
+        start, stop, step = values
+        return pd.RangeIndex(start, stop, step, name=names[0])
     return _index(reader.decode(values), names)
 
 
