@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -16,11 +14,12 @@ from pomdpfit._errors import EstimationError, Result
 from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
-from pomdpfit._restrictions import parse_restrictions
 from pomdpfit._setting import Setting
 from pomdpfit._summary import Summary
+from pomdpfit._summary_parts import facts_of, notes_of
 from pomdpfit._test_result import TestResult
 from pomdpfit._types import Float
+from pomdpfit.inference._functions import value_and_slope, wald_test
 from pomdpfit.inference._information import Information
 
 _NEAR = 2.0  # standard errors from a bound within which a normal interval is doubted
@@ -237,32 +236,13 @@ class Estimate:
         `function` takes the tree of parameters and returns a number or an array, in JAX:
         `est.delta_method(lambda th: 7513 / th["RC"] * th["cost"])`.
         """
-        J = self.information.jacobian
-        leaves, start, directions = list(self._estimated_leaves()), 0, {}
-        for name in leaves:
-            shape = np.shape(self.theta[name])
-            size = int(np.prod(shape))
-            directions[name] = J.T[:, start : start + size].reshape((-1, *shape))
-            start += size
-        theta = {name: jnp.asarray(leaf) for name, leaf in self.theta.items()}
-        at = lambda moved: jnp.atleast_1d(function({**theta, **moved})).ravel()
-        here = {name: theta[name] for name in leaves}
-        along = lambda direction: jax.jvp(at, (here,), (direction,))[1]
-        value, slope = np.asarray(at(here)), np.asarray(jax.vmap(along)(directions)).T
+        value, slope = value_and_slope(function, self.theta, self.information, self.space)
         cov = self.cov_params(kind).to_numpy()
         se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
         half = stats.norm.ppf(0.975) * se
         index = [f"f[{k}]" for k in range(len(value))] if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
         return pd.DataFrame(columns, index=index)
-
-    def _estimated_leaves(self) -> list[str]:
-        entries = set(self.information.entries)
-        return [
-            name
-            for name, p in self.space.parameters.items()
-            if next(iter(p.entry_names(name).flat)) in entries
-        ]
 
     def wald_test(
         self, restrictions: str | Sequence[str] | Mapping[str, float], kind: Any = None
@@ -271,26 +251,8 @@ class Estimate:
 
         W = (R b - q)' (R V R')^-1 (R b - q), chi-square with as many degrees as there are rows.
         """
-        if isinstance(restrictions, Mapping):
-            restrictions = [f"{name} = {float(value)!r}" for name, value in restrictions.items()]
-        parsed = parse_restrictions(restrictions, self.information.entries)
-        touched = [n for n, c in zip(self.params.index, parsed.matrix.T, strict=True) if c.any()]
-        on_bound = [name for name in touched if name in self.boundary]
-        if on_bound:
-            raise EstimationError(
-                f"{on_bound[0]} is on its boundary and has no standard error: a Wald test of it "
-                "has no known distribution. Compare likelihoods, or bootstrap."
-            )
-        R = parsed.matrix @ self.information.jacobian
-        gap = parsed.matrix @ self.params.to_numpy() - parsed.value
-        V = R @ self.cov_params(kind).to_numpy() @ R.T
-        rank = np.linalg.matrix_rank(R)
-        if rank < len(R):
-            raise EstimationError("the restrictions repeat one another, or hold by construction.")
-        statistic = float(gap @ np.linalg.solve(V, gap))
-        text = ", ".join(parsed.texts)
-        return TestResult(
-            "Wald test", text, statistic, len(R), float(stats.chi2.sf(statistic, len(R)))
+        return wald_test(
+            self.params, self.boundary, self.information, self.cov_params(kind), restrictions
         )
 
     def to_frame(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
@@ -319,64 +281,13 @@ class Estimate:
         return Summary(
             f"{type(self.model).__name__ if self.model is not None else 'Model'}, by maximum "
             "likelihood",
-            self._facts(kind),
+            facts_of(self, kind),
             self.to_frame(alpha, kind),
-            self._notes(),
+            notes_of(self),
         )
 
     def __str__(self) -> str:
         return str(self.summary())
-
-    def _facts(self, kind: Any) -> tuple[tuple[str, str], ...]:
-        name = (
-            (self.cov_type if kind is None else kind)
-            if isinstance(kind, str | None)
-            else "bootstrap"
-        )
-        reached = f"{int(self.modes['starts'].iloc[0])}/{len(self.starts)}"
-        return (
-            ("Estimator", type(self.setting.estimator).__name__),
-            ("Log-likelihood", f"{self.llf:,.3f}"),
-            ("  of observations", f"{self.llf_observation:,.3f}"),
-            ("  of choices", f"{self.llf_choice:,.3f}"),
-            ("AIC", f"{self.aic:,.2f}"),
-            ("BIC", f"{self.bic:,.2f}"),
-            ("Covariance", name),
-            ("Agents", f"{self.panel.agent_count:,}"),
-            ("Scored choices", f"{self.nobs:,}"),
-            ("Scored transitions", f"{int(self.panel.score_observation.sum()):,}"),
-            ("Free parameters", f"{self.df_model}"),
-            ("Converged", "yes" if self.converged else f"NO ({self.result.name.lower()})"),
-            ("On the boundary", "yes" if self.on_boundary else "no"),
-            ("Maxima (starts)", f"{len(self.modes)} ({reached} led here)"),
-        )
-
-    def _notes(self) -> tuple[str, ...]:
-        notes = list(self.doubts)
-        if self.near_boundary:
-            notes.append(
-                f"near a bound (within two standard errors): {', '.join(self.near_boundary)}. "
-                "Normal intervals may cross it and cover badly; prefer a bootstrap."
-            )
-        if self.incidental:
-            notes.append(
-                f"{self.incidental} prior probabilities were estimated agent by agent. They are "
-                "counted in AIC and BIC; their number grows with the data, so there are no "
-                "standard errors from theory. pf.bootstrap gives some."
-            )
-        if len(self.modes) > 1:
-            gap = self.modes["llf"].iloc[0] - self.modes["llf"].iloc[1]
-            notes.append(f"another maximum lies {gap:.3f} below this one: see `modes`.")
-        held = [n for n, p in self.space.parameters.items() if p.fixed and not p.covariate]
-        if held:
-            values = self.space.to_series(self.theta)
-            shown = [e for n in held for e in self.space.parameters[n].entry_names(n).flat]
-            notes.append("fixed: " + ", ".join(f"{e} = {values[e]:.6g}" for e in shown) + ".")
-        if self.restrictions:
-            notes.append("restrictions: " + "; ".join(self.restrictions) + ".")
-        if self.derived:
-            notes.append(f"derived from the others: {', '.join(self.derived)}.")
-        return tuple(notes)
 
     # ---- what it says of data --------------------------------------------------------------
 

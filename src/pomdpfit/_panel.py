@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from pomdpfit import _panel_reading
+from pomdpfit import _panel_covariates, _panel_reading
 from pomdpfit._errors import PanelError
 from pomdpfit._model import Primitives
 from pomdpfit._panel_arrays import PanelArrays
@@ -178,22 +178,7 @@ class Panel:
 
     def with_covariates(self, **values: ArrayLike | float) -> "Panel":
         """The panel with these covariates: one number, one for each agent (N), or (N, T)."""
-        arrays = {}
-        for name, value in values.items():
-            array = np.asarray(value, dtype=float)
-            if array.shape not in {(), (self.agent_count,), self.z.shape}:
-                raise PanelError(
-                    f"covariate {name!r} must be one number, {self.agent_count} of them or have "
-                    f"shape {self.z.shape}, but it has {array.shape}."
-                )
-            array = np.broadcast_to(array[:, None] if array.ndim == 1 else array, self.z.shape)
-            if not np.isfinite(array[self.present]).all():
-                i, t = np.argwhere(self.present & ~np.isfinite(array))[0]
-                raise PanelError(
-                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: covariate {name!r} is "
-                    f"{array[i, t]}, not a finite number."
-                )
-            arrays[name] = array
+        arrays = {n: _panel_covariates.covariate_array(self, n, v) for n, v in values.items()}
         return dataclasses.replace(self, covariates={**self.covariates, **arrays})
 
     def with_groups(
@@ -206,26 +191,8 @@ class Panel:
         `groups` lists all groups in the order of their numbers, which must be that of the model;
         by default those that occur, in the order of their first agents.
         """
-        if isinstance(labels, Mapping):
-            missing = [agent for agent in self.agents if agent not in labels]
-            if missing:
-                raise PanelError(f"there is no group for agent {missing[0]!r}.")
-            labels = [labels[agent] for agent in self.agents]
-        if len(labels) != self.agent_count:
-            raise PanelError(
-                f"there must be one group for each of {self.agent_count} agents, but there are "
-                f"{len(labels)}."
-            )
-        groups = tuple(dict.fromkeys(labels) if groups is None else groups)
-        number = {label: k for k, label in enumerate(groups)}
-        for agent, label in zip(self.agents, labels, strict=True):
-            if label is None or (isinstance(label, float) and np.isnan(label)):
-                raise PanelError(f"agent {agent!r}: the group is missing.")
-            if label not in number:
-                raise PanelError(f"agent {agent!r}: {label!r} is not one of groups={list(groups)}.")
-        numbers = np.array([number[label] for label in labels], dtype=float)
-        panel = self.with_covariates(group=numbers)
-        return dataclasses.replace(panel, groups=groups)
+        groups, numbers = _panel_covariates.group_numbers(self.agents, labels, groups)
+        return dataclasses.replace(self.with_covariates(group=numbers), groups=groups)
 
     def contexts(
         self, names: Sequence[str], groups: tuple[Hashable, ...] | None = None
@@ -234,38 +201,7 @@ class Panel:
 
         `groups` are the model's, in the order of their numbers.
         """
-        if not names:
-            return {}, np.zeros_like(self.z)
-        for name in names:
-            if name not in self.covariates:
-                raise PanelError(
-                    f"the model reads the covariate {name!r}, but the panel has none: name it in "
-                    "Panel.from_frame(covariates=[...]) or use panel.with_covariates."
-                )
-        if groups is not None:
-            self._check_groups(groups)
-        rows = np.stack([self.covariates[name] for name in names], axis=-1)
-        distinct, number = np.unique(rows[self.present], axis=0, return_inverse=True)
-        context = np.zeros_like(self.z)
-        context[self.present] = number.ravel()
-        return {name: distinct[:, k] for k, name in enumerate(names)}, context
-
-    def _check_groups(self, groups: tuple[Hashable, ...]) -> None:
-        """Groups are told apart by number: labels must stand in the same order on both sides."""
-        if self.groups and self.groups != groups:
-            raise PanelError(
-                f"the panel's groups are {list(self.groups)}, but the model's are {list(groups)}: "
-                "make the model with panel.groups, or name the model's in "
-                "Panel.from_frame(groups=[...]) or panel.with_groups(labels, groups=[...])."
-            )
-        number = self.covariates["group"]
-        bad = self.present & ~np.isin(number, np.arange(len(groups)))
-        if bad.any():
-            i, t = np.argwhere(bad)[0]
-            raise PanelError(
-                f"agent {self.agents[i]!r} at time {self.times[i, t]}: group {number[i, t]:g} is "
-                f"not one of 0..{len(groups) - 1}, the numbers of {list(groups)}."
-            )
+        return _panel_covariates.contexts(self, names, groups)
 
     # ---- what is scored --------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""Functions of an estimate: their derivatives, and tests of linear ones."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from pomdpfit._errors import EstimationError
+from pomdpfit._params import ParameterSpace
+from pomdpfit._restrictions import parse_restrictions
+from pomdpfit._test_result import TestResult
+from pomdpfit._types import Float
+from pomdpfit.inference._information import Information
+
+
+def value_and_slope(
+    function: Callable[[Any], Any],
+    theta: Mapping[str, np.ndarray],
+    information: Information,
+    space: ParameterSpace,
+) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k p"]]:
+    """function(theta), flattened, and its derivative in the free coordinates."""
+    estimated = set(information.entries)
+    directions, start = {}, 0
+    for name, p in space.parameters.items():
+        if next(iter(p.entry_names(name).flat)) in estimated:
+            size = int(np.prod(p.shape))
+            moves = information.jacobian.T[:, start : start + size]
+            directions[name] = moves.reshape((-1, *p.shape))
+            start += size
+    whole = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
+    at = lambda moved: jnp.atleast_1d(function({**whole, **moved})).ravel()
+    here = {name: whole[name] for name in directions}
+    along = lambda direction: jax.jvp(at, (here,), (direction,))[1]
+    return np.asarray(at(here)), np.asarray(jax.vmap(along)(directions)).T
+
+
+def wald_test(
+    params: pd.Series,
+    boundary: Sequence[str],
+    information: Information,
+    cov: pd.DataFrame,
+    restrictions: str | Sequence[str] | Mapping[str, float],
+) -> TestResult:
+    """W = (R b - q)' (R V R')^-1 (R b - q), chi-square with as many degrees as there are rows."""
+    if isinstance(restrictions, Mapping):
+        restrictions = [f"{name} = {float(value)!r}" for name, value in restrictions.items()]
+    parsed = parse_restrictions(restrictions, information.entries)
+    touched = [n for n, c in zip(params.index, parsed.matrix.T, strict=True) if c.any()]
+    on_bound = [name for name in touched if name in boundary]
+    if on_bound:
+        raise EstimationError(
+            f"{on_bound[0]} is on its boundary and has no standard error: a Wald test of it has no "
+            "known distribution. Compare likelihoods, or bootstrap."
+        )
+    R = parsed.matrix @ information.jacobian
+    if np.linalg.matrix_rank(R) < len(R):
+        raise EstimationError("the restrictions repeat one another, or hold by construction.")
+    gap = parsed.matrix @ params.to_numpy() - parsed.value
+    statistic = float(gap @ np.linalg.solve(R @ cov.to_numpy() @ R.T, gap))
+    p = float(stats.chi2.sf(statistic, len(R)))
+    return TestResult("Wald test", ", ".join(parsed.texts), statistic, len(R), p)
