@@ -41,9 +41,7 @@ def notes_of(est: Any) -> tuple[str, ...]:
         )
     if len(est.modes) > 1:
         others, best = len(est.modes) - 1, est.modes["llf"].iloc[1]
-        notes.append(
-            f"other maxima: {others}, the next with log-likelihood {best:,.3f}; see modes."
-        )
+        notes.append(f"other maxima: {others}, the next at log-likelihood {best:,.3f}: see modes.")
     held = [n for n, p in est.space.parameters.items() if p.fixed and not p.covariate]
     if held:
         values = est.space.to_series(est.theta)
