@@ -32,9 +32,10 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)
 
+    order = jnp.asarray([0] if states == 2 else list(range(states)) * _CYCLES)
+
     def climb(x: Float[Array, "N S"]) -> tuple[Array, Array]:
-        for s in [0] if states == 2 else list(range(states)) * _CYCLES:
-            x = _section(of, x, s)
+        x, _ = jax.lax.scan(lambda x, s: (_section(of, x, s), None), x, order)
         return x, of(x)
 
     # Choices can make several maxima: the best points of the lattice are all climbed from.
