@@ -14,10 +14,10 @@ reproduce: .venv/ready
 	$(BIN)/pomdpfit reproduce --out results
 
 test: .venv/ready-to-test
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 slow: .venv/ready-to-test
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
 lint: .venv/ready-to-test
 	$(BIN)/ruff check .
