@@ -16,7 +16,6 @@ from pomdpfit._restrictions import parse_restrictions
 from pomdpfit.estimators import _verdict
 from pomdpfit.estimators._climb import Climb, climb
 from pomdpfit.estimators._objective import Objective
-from pomdpfit.estimators._paths import Path
 from pomdpfit.inference._information import information_at
 
 # A promised gain of 1e-14 is a distance of sqrt(2e-14) = 1.4e-7 standard errors. Standard errors
@@ -379,7 +378,7 @@ def verdict(toy, done, entries) -> Result:
     held = entries.at_bound(done.phi)
     chart = entries.chart(done.phi, held, np.arange(len(done.phi), dtype=float))
     information = information_at(toy, entries, theta, chart, None)
-    return _verdict.verdict(Path(("start",), theta, (done,)), False, information)[0]
+    return _verdict.verdict((done,), information)[0]
 
 
 def test_a_saddle_is_left_from_nearby():

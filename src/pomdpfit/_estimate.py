@@ -14,6 +14,7 @@ from pomdpfit._errors import EstimationError, Result
 from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
+from pomdpfit._restrictions import Restrictions, parse_restrictions
 from pomdpfit._setting import Setting
 from pomdpfit._summary import Summary
 from pomdpfit._summary_parts import facts_of, notes_of
@@ -85,6 +86,13 @@ class Estimate:
         """All entries of the parameters that were estimated, derived ones included."""
         values = self.space.to_series(self.theta)
         return values[list(self.information.entries)].rename("estimate")
+
+    @property
+    def parsed_restrictions(self) -> Restrictions | None:
+        """The linear restrictions of the fit over all entries of its space, if there were any."""
+        if not self.restrictions:
+            return None
+        return parse_restrictions(self.restrictions, self.space.names)
 
     # ---- likelihood ------------------------------------------------------------------------
 

@@ -137,9 +137,8 @@ class Likelihood(AbstractLikelihood):
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, pd.Series]:
         """The terms and the gradient of the total in the free natural parameters."""
-        names = tuple(n for n, p in self.space.parameters.items() if not p.fixed)
         weights = np.ones((self.panel.agent_count, 2))
-        result, gradient = self.pull(theta, weights, names, start=start)
+        result, gradient = self.pull(theta, weights, self.space.free_leaves, start=start)
         vector = np.asarray(self.space.gradient_vector(gradient))
         return result, pd.Series(vector, self.space.free_names, name="score")
 
@@ -175,8 +174,8 @@ class Likelihood(AbstractLikelihood):
 
     @functools.cached_property
     def _directions(self) -> dict[str, np.ndarray]:
-        free = {name for name, p in self.space.parameters.items() if not p.fixed}
-        return {name: d for name, d in self.space.directions().items() if name in free}
+        directions = self.space.directions()
+        return {name: directions[name] for name in self.space.free_leaves}
 
     def _with_priors(self, theta: Theta, value: Array | None) -> _likelihood.Data:
         """The data; where each agent has a prior of its own, with the best one at this theta."""

@@ -123,6 +123,16 @@ class ParameterSpace:
         return [n for name, p in self.parameters.items() for n in p.entry_names(name).ravel()]
 
     @property
+    def free_leaves(self) -> tuple[str, ...]:
+        """Names of the parameters that are not fixed."""
+        return tuple(name for name, p in self.parameters.items() if not p.fixed)
+
+    @property
+    def owners(self) -> list[str]:
+        """The parameter that each of `names` is an entry of."""
+        return [name for name, p in self.parameters.items() for _ in p.entry_names(name).flat]
+
+    @property
     def free_names(self) -> list[str]:
         """Names of the free natural coordinates."""
         return [

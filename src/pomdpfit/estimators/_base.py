@@ -70,8 +70,7 @@ class AbstractEstimator(abc.ABC):
 
 def split_leaves(likelihood: AbstractLikelihood) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Free leaves of the dynamics, and the others."""
-    free = [name for name, p in likelihood.space.parameters.items() if not p.fixed]
-    dynamics = likelihood.dynamics
+    free, dynamics = likelihood.space.free_leaves, likelihood.dynamics
     return (
         tuple(name for name in free if name in dynamics),
         tuple(name for name in free if name not in dynamics),
@@ -97,8 +96,7 @@ def refuse_two_stages(
     if restrictions is None:
         return
     first, second = split_leaves(likelihood)
-    space = likelihood.space
-    owner = [n for n, p in space.parameters.items() for _ in p.entry_names(n).flat]
+    owner = likelihood.space.owners
     for row, text in zip(restrictions.matrix, restrictions.texts, strict=True):
         touched = {owner[k] for k in range(len(owner)) if row[k] != 0}
         if touched & set(first) and touched & set(second):

@@ -8,7 +8,6 @@ import pandas as pd
 from pomdpfit._entries import free_entries
 from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import labels_of
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._setting import Setting
@@ -28,9 +27,9 @@ def finish(
     *,
     hessian: bool,
 ) -> Estimate:
+    """The highest of the ranked paths, with all that is to be said of it."""
     space, best = likelihood.space, ranked[0]
-    leaves = [name for name, p in space.parameters.items() if not p.fixed]
-    entries = free_entries(space, leaves, best.theta, restrictions)
+    entries = free_entries(space, space.free_leaves, best.theta, restrictions)
     phi = entries.flatten(best.theta)
     bound = entries.at_bound(phi)
     # Entries further back follow from those before them: the last of a row is the derived one.
@@ -38,12 +37,12 @@ def finish(
     terms = likelihood.terms(best.theta, start=best.warm)
     first = None
     if setting.estimator.by_stages:
-        moves = np.array([n in likelihood.dynamics for n, p in _owners(space, leaves)], dtype=bool)
-        first = moves[chart.independent]
+        owners = space.only(entries.leaves).owners
+        first = np.array([owners[k] in likelihood.dynamics for k in chart.independent], dtype=bool)
     information = information_at(
         likelihood, entries, best.theta, chart, first, terms.start, hessian=hessian
     )
-    result, reason = verdict(best, setting.estimator.by_stages, information)
+    result, reason = verdict(best.decisive(setting.estimator), information)
     dimension = len(entries.chart(phi).independent)
     own = likelihood.panel.agent_count * (likelihood.states - 1)
     priors = None
@@ -72,8 +71,3 @@ def finish(
         traces=tuple((climb.trace, climb.norms) for climb in best.climbs),
         agent_priors=priors,
     )
-
-
-def _owners(space: ParameterSpace, leaves: Sequence[str]) -> list[tuple[str, str]]:
-    """(leaf, entry) of all entries of these leaves, in order."""
-    return [(n, e) for n in leaves for e in space.parameters[n].entry_names(n).flat]

@@ -113,9 +113,9 @@ def fit(
 
 def prepare(
     setting: Setting,
-    fixed: Mapping[str, ArrayLike | float] = {},
-    free: Sequence[str] = (),
-    constraints: str | Sequence[str] = (),
+    fixed: Mapping[str, ArrayLike | float],
+    free: Sequence[str],
+    constraints: str | Sequence[str],
 ) -> tuple[AbstractLikelihood, Restrictions | None]:
     """The likelihood with its space, and the restrictions over all its entries."""
     likelihood = setting.likelihood()
@@ -124,13 +124,14 @@ def prepare(
     single = [f"{name} = {float(value)!r}" for name, value in fixed.items() if name not in leaves]
     space = space.fix(leaves)
     texts = [constraints] if isinstance(constraints, str) else list(constraints)
-    likelihood = setting.likelihood(space)
+    if leaves or free:
+        likelihood = setting.likelihood(space)
     if not (texts or single):
         return likelihood, None
     restrictions = parse_restrictions([*texts, *single], space.names)
-    free_entry = [not p.fixed for n, p in space.parameters.items() for _ in p.entry_names(n).flat]
+    moves = np.isin(space.owners, space.free_leaves)
     for row, text in zip(restrictions.matrix, restrictions.texts, strict=True):
-        if not row[np.array(free_entry)].any():
+        if not row[moves].any():
             raise EstimationError(
                 f"the restriction {text!r} names fixed parameters alone: let one go with "
                 "free=[...], or give its value in fixed={...}."
@@ -140,10 +141,8 @@ def prepare(
 
 def _rank(path: Path, estimator: AbstractEstimator) -> tuple[float, ...]:
     """Two-stage estimates by their first stage first: that is their definition."""
-    values = tuple(climb.value for climb in path.climbs)
-    if not estimator.by_stages:
-        return values[-1:]
-    return tuple(round(value / SAME_VALUE) for value in values)
+    values = tuple(climb.value for climb in path.decisive(estimator))
+    return tuple(round(v / SAME_VALUE) for v in values) if estimator.by_stages else values
 
 
 def _nothing_found(likelihood: AbstractLikelihood, paths: Sequence[Path]) -> str:

@@ -24,8 +24,8 @@ class Objective:
         self._theta, self.start = theta, start
         agents = likelihood.panel.agent_count
         self.agent_weights = np.ones(agents) if weights is None else np.asarray(weights, float)
-        wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part], dtype=float)
-        self._weights = self.agent_weights[:, None] * wanted
+        self._wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part])
+        self._weights = self.agent_weights[:, None] * self._wanted
 
     def theta(self, phi: Float[np.ndarray, "n"]) -> dict[str, np.ndarray]:
         """The whole tree."""
@@ -44,8 +44,7 @@ class Objective:
         except (ImpossibleObservationError, ModelError, SolveError):
             return None
         self._keep(terms)
-        gradient = np.concatenate([np.ravel(tree[name]) for name in self.entries.leaves])
-        return self._total(terms), gradient
+        return self._total(terms), self.entries.flatten(tree)
 
     def scores(
         self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
@@ -60,8 +59,7 @@ class Objective:
             among=self.agent_weights > 0,
         )
         self._keep(terms)
-        wanted = [Part.OBSERVATION in self.part, Part.CHOICE in self.part]
-        return parts[:, np.flatnonzero(wanted)].sum(axis=1)
+        return parts[:, self._wanted].sum(axis=1)
 
     def _total(self, terms: LogLikelihood) -> float:
         parts = np.where(self._weights > 0, terms.parts(), 0.0)

@@ -28,6 +28,10 @@ class Path:
         """Whether there is a likelihood here."""
         return not self.climbs or np.isfinite(self.climbs[-1].value)
 
+    def decisive(self, estimator: AbstractEstimator) -> tuple[Climb, ...]:
+        """The climbs that the estimate is defined by: all stages, or the last one alone."""
+        return self.climbs if estimator.by_stages else self.climbs[-1:]
+
 
 def run_stage(
     likelihood: AbstractLikelihood,

@@ -24,7 +24,7 @@ def draw_starts(
     restrictions: Restrictions | None = None,
 ) -> list[dict[str, np.ndarray]]:
     """`count` points: every parameter's range is cut into `count` strata and each is used once."""
-    free = {name: p for name, p in space.parameters.items() if not p.fixed}
+    free = {name: space.parameters[name] for name in space.free_leaves}
     sizes = {name: int(np.prod(p.shape)) for name, p in free.items()}
     rng = np.random.default_rng(seed)
     strata = np.array([rng.permutation(count) for _ in range(sum(sizes.values()))]).reshape(
@@ -46,8 +46,7 @@ def feasible(
     space: ParameterSpace, theta: Theta, restrictions: Restrictions | None
 ) -> dict[str, np.ndarray]:
     """The nearest point that satisfies the restrictions, off the bounds where that can be."""
-    free = [name for name, p in space.parameters.items() if not p.fixed]
-    entries = free_entries(space, free, theta, restrictions)
+    entries = free_entries(space, space.free_leaves, theta, restrictions)
     phi, low, high = entries.flatten(theta), entries.low, entries.high
     room = 1e-3 * np.minimum(1.0, high - low)
     inner = dataclasses.replace(
@@ -91,6 +90,7 @@ def starting_points(
     starts: int | Sequence[Theta] | Mapping[str, Theta] | None,
     seed: int,
 ) -> list[Path]:
+    """The user's start (or the example), points of the user's own, and drawn ones."""
     space = likelihood.space
     example = space.example()
 

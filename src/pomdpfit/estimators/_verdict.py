@@ -1,18 +1,19 @@
 """How a search has ended: by its gradient, and by the eigenvalues of the Hessian."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pomdpfit._errors import Result
-from pomdpfit.estimators._paths import Path
+from pomdpfit.estimators._climb import Climb
 from pomdpfit.inference._information import Information
 
 _FLAT = 1e-10  # eigenvalue of the information in units of its diagonal
 _SADDLE = -1e-6  # beyond what differences of gradients could be wrong by
 
 
-def verdict(path: Path, by_stages: bool, information: Information) -> tuple[Result, str]:
-    """The result, and a sentence on it."""
-    climbs = path.climbs if by_stages else path.climbs[-1:]
+def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, str]:
+    """The result of the climbs that count, and a sentence on it."""
     for number, climb in enumerate(climbs, 1):
         if not climb.converged:
             stage = f"stage {number}: " if len(climbs) > 1 else ""

@@ -26,7 +26,7 @@ from pomdpfit._fingerprint import (
 from pomdpfit._parallel import run_parallel
 from pomdpfit._precision import in_float64
 from pomdpfit._progress import Progress, silent
-from pomdpfit._restrictions import Restrictions, parse_restrictions
+from pomdpfit._restrictions import Restrictions
 from pomdpfit._version import __version__
 from pomdpfit._write import write_atomically
 from pomdpfit.estimators._paths import Path, run_path
@@ -163,9 +163,7 @@ def _run_chunk(
 ) -> tuple[int, list[dict]]:
     """The replicates of one chunk, one after the other."""
     likelihood = estimate.setting.likelihood(estimate.space)
-    restrictions = None
-    if estimate.restrictions:
-        restrictions = parse_restrictions(estimate.restrictions, estimate.space.names)
+    restrictions = estimate.parsed_restrictions
     warm = likelihood.terms(estimate.theta).start
     rows = []
     for b in part:
@@ -187,10 +185,10 @@ def _replicate(estimate, likelihood, restrictions: Restrictions | None, warm, b,
         weights = rng.multinomial(agents, np.full(agents, 1.0 / agents)).astype(float)
     start = Path((str(b),), dict(estimate.theta), warm=warm)
     path = run_path(likelihood, estimate.setting.estimator, start, restrictions, weights)
-    climbs = path.climbs if estimate.setting.estimator.by_stages else path.climbs[-1:]
+    climbs = path.decisive(estimate.setting.estimator)
     bad = [climb for climb in climbs if not climb.converged]
-    leaves = [n for n, p in estimate.space.parameters.items() if not p.fixed]
-    entries = free_entries(estimate.space, leaves, path.theta, restrictions)
+    space = estimate.space
+    entries = free_entries(space, space.free_leaves, path.theta, restrictions)
     phi = entries.flatten(path.theta)
     return {
         "replicate": b,

@@ -12,7 +12,6 @@ from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._restrictions import parse_restrictions
 from pomdpfit._test_result import TestResult
 from pomdpfit._types import Float
 from pomdpfit.inference._information import Information, step_sizes
@@ -79,11 +78,7 @@ def _by_cell(rows: Float[np.ndarray, "n A"], cell: np.ndarray, count: int) -> np
 def _choice_slopes(estimate: Estimate, likelihood: AbstractLikelihood) -> np.ndarray:
     """d pi / d theta of every row in the free coordinates, (p, N, T, A), by central differences."""
     information, space = estimate.information, estimate.space
-    restrictions = None
-    if estimate.restrictions:
-        restrictions = parse_restrictions(estimate.restrictions, space.names)
-    leaves = [name for name, p in space.parameters.items() if not p.fixed]
-    entries = free_entries(space, leaves, estimate.theta, restrictions)
+    entries = free_entries(space, space.free_leaves, estimate.theta, estimate.parsed_restrictions)
     phi = entries.flatten(estimate.theta)
     steps = step_sizes(information, entries, phi)
     start = likelihood.terms(estimate.theta).start

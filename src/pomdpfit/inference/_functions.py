@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
@@ -24,14 +25,7 @@ def value_and_slope(
     space: ParameterSpace,
 ) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k p"]]:
     """function(theta), flattened, and its derivative in the free coordinates."""
-    estimated = set(information.entries)
-    directions, start = {}, 0
-    for name, p in space.parameters.items():
-        if next(iter(p.entry_names(name).flat)) in estimated:
-            size = int(np.prod(p.shape))
-            moves = information.jacobian.T[:, start : start + size]
-            directions[name] = moves.reshape((-1, *p.shape))
-            start += size
+    directions = free_entries(space, space.free_leaves, theta).split(information.jacobian.T)
     whole = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
     at = lambda moved: jnp.atleast_1d(function({**whole, **moved})).ravel()
     here = {name: whole[name] for name in directions}

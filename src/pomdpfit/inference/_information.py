@@ -211,5 +211,4 @@ def _pulled(
 ) -> Float[np.ndarray, "p"]:
     """The gradient in the chart's coordinates."""
     _, tree = likelihood.pull(theta, weights, entries.leaves, part=part, start=start)
-    gradient = np.concatenate([np.ravel(tree[name]) for name in entries.leaves])
-    return chart.jacobian.T @ gradient
+    return chart.jacobian.T @ entries.flatten(tree)

@@ -78,8 +78,7 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
     leaves = [name for name in restricted.fixed if name in restricted.space.parameters]
     space = restricted.space.free(*leaves, *free)
     likelihood = restricted.setting.likelihood(space)
-    names = [name for name, p in space.parameters.items() if not p.fixed]
-    entries = free_entries(space, names, restricted.theta)
+    entries = free_entries(space, space.free_leaves, restricted.theta)
     phi = entries.flatten(restricted.theta)
     held = np.array([name in restricted.boundary for name in entries.names])
     if (entries.at_bound(phi) & ~held).any():
