@@ -1,9 +1,10 @@
 """Structural estimation of partially observable Markov decision processes."""
 
-from pomdpfit import baselines, models
+from pomdpfit import baselines, datasets, models
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
     ConvergenceWarning,
+    DatasetError,
     EstimationError,
     GridTooLargeError,
     ImpossibleObservationError,
@@ -44,6 +45,7 @@ from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit, 
 from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
 from pomdpfit.inference._chi_square import FitTest, chi_square_test
 from pomdpfit.inference._compare import compare
+from pomdpfit.inference._serial import observation_residuals, serial_correlation
 from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_test
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
@@ -58,6 +60,7 @@ __all__ = [
     "CommonPrior",
     "ConvergenceWarning",
     "Covariate",
+    "DatasetError",
     "Estimate",
     "EstimationError",
     "FitTest",
@@ -102,6 +105,7 @@ __all__ = [
     "certify",
     "chi_square_test",
     "compare",
+    "datasets",
     "dense_kernel",
     "discount_parameter",
     "factored_kernel",
@@ -114,12 +118,14 @@ __all__ = [
     "load",
     "log_likelihood",
     "models",
+    "observation_residuals",
     "progress_bar",
     "reset_kernel",
     "score",
     "score_obs",
     "score_test",
     "sensitivity",
+    "serial_correlation",
     "simulate",
     "smooth_beliefs",
     "solve",

@@ -15,6 +15,10 @@ class PanelError(PomdpfitError, ValueError):
     """The data cannot be read as a panel; the message names row, agent, period and column."""
 
 
+class DatasetError(PomdpfitError, ValueError):
+    """A data set that is not there, or not what it should be; the message has the checksum."""
+
+
 class ImpossibleObservationError(PomdpfitError, ValueError):
     """The panel holds a transition to which the model gives probability zero."""
 

@@ -146,6 +146,18 @@ class ParameterSpace:
         values = [np.ravel(np.asarray(theta[name])) for name in self.parameters]
         return pd.Series(np.concatenate(values), index=self.names, name="theta")
 
+    def from_series(self, values: Mapping[str, float] | pd.Series) -> dict[str, np.ndarray]:
+        """theta again from its labelled entries: `space.from_series(est.modes.loc[2])`."""
+        missing = [name for name in self.names if name not in values]
+        if missing:
+            raise ModelError(f"there is no value for {missing[0]!r} ({len(missing)} are missing).")
+        return {
+            name: np.array(
+                [values[entry] for entry in p.entry_names(name).flat], dtype=float
+            ).reshape(p.shape)
+            for name, p in self.parameters.items()
+        }
+
     # ---- checks ----------------------------------------------------------------------------
 
     def _require_known(self, names: Sequence[str]) -> None:

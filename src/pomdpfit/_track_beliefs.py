@@ -12,6 +12,7 @@ from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
+from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, checked_with_prior, labels_of
 from pomdpfit._scene import for_each_context, stacked_kernel
@@ -39,6 +40,13 @@ def filter_beliefs(
     """What the agent believes at each period: P(s_t | z_0..z_t, a_0..a_{t-1})."""
     _, _, filtered, log_sigma, labels = _run(model, theta, panel, prior)
     return Beliefs(np.asarray(filtered.belief), log_sigma, panel, labels)
+
+
+def filtered_panel(
+    model: Model, theta: Theta, panel: Panel, prior: AbstractPrior | None
+) -> tuple[Kernel, PanelArrays, Filtered]:
+    """The kernel of all contexts, the panel's arrays and the beliefs along it."""
+    return _run(model, theta, panel, prior)[:3]
 
 
 @in_float64

@@ -1,11 +1,13 @@
 """The command line: `pomdpfit reproduce`."""
 
+import json as encoding
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from pomdpfit._errors import PomdpfitError
 from pomdpfit._version import __version__
@@ -33,43 +35,73 @@ def main(
     """Structural estimation of partially observable Markov decision processes."""
 
 
+def _read_groups(texts: list[str]) -> list[tuple[int, ...]]:
+    try:
+        return [tuple(int(word) for word in text.split(",")) for text in texts]
+    except ValueError:
+        raise typer.BadParameter(
+            f"groups are numbers with commas between them, such as 5,6; not {texts}."
+        ) from None
+
+
 @app.command()
 def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
-    agents: Annotated[int, typer.Option(min=1, help="Simulated buses.")] = 3000,
-    periods: Annotated[int, typer.Option(min=1, help="Months for each bus.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Full panels, many starts, 400 bootstrap replicates.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 0,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Of Rust's data: a folder with his .asc files, download, or econirl."),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="One of the parts; repeatable.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(help="Further bus groups for Rust's tables, such as 5,6; repeatable."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print results.json at the end.")] = False,
 ) -> None:
-    """Simulate the paper's bus model, evaluate and certify its likelihood, and draw it."""
-    from pomdpfit._reproduce import reproduce as job  # slow to import: JAX and matplotlib
+    """Regenerate the paper's tables and figures and Rust's, beside what was published."""
+    from pomdpfit._progress import progress_bar
+    from pomdpfit.replication import FULL, QUICK, TINY  # slow to import: JAX and matplotlib
+    from pomdpfit.replication import reproduce as job
 
     console = Console(stderr=True)
-    try:
-        with console.status("starting") as status:
-
-            def stage(what: str) -> None:
-                status.update(what)
-                console.print(f"[dim]{what}[/dim]")
-
-            result = job(out, agents=agents, periods=periods, seed=seed, stage=stage)
-    except PomdpfitError as error:
-        console.print(f"[red]error:[/red] {error}")
-        raise typer.Exit(1) from error
+    samples = _read_groups(groups or [])
+    plan = TINY if tiny else FULL if full else QUICK
+    # What a fit warns of is in the report, beside the numbers it is about.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with progress_bar() as bar:
+                page = job(
+                    out,
+                    plan=plan,
+                    seed=seed,
+                    source=source,
+                    only=only or (),
+                    samples=samples,
+                    n_jobs=jobs,
+                    progress=bar,
+                )
+        except PomdpfitError as error:
+            console.print(f"[red]error:[/red] {escape(str(error))}")
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt:
+            console.print(f"stopped; what was finished is in {escape(str(out))}")
+            raise typer.Exit(130) from None
     if json:
-        typer.echo(result.to_json())
+        typer.echo((out / "results.json").read_text())
         return
-    table = Table("quantity", "value", title="The paper's bus model, simulated at Table I's truth")
-    table.add_row("buses x months, seed", f"{agents} x {periods}, {seed}")
-    table.add_row("engines replaced", f"{result.replacements:,}")
-    table.add_row("residual of the soft Bellman equation", f"{result.residual:.1e}")
-    table.add_row("log-likelihood at the truth", f"{result.total:,.4f}")
-    table.add_row(
-        "   of it observations, choices", f"{result.observation:,.4f}, {result.choice:,.4f}"
-    )
-    table.add_row("   proven interval", f"[{result.low:,.4f}, {result.high:,.4f}]")
-    table.add_row("   estimates inside the bounds", "yes" if result.inside else "NO")
-    table.add_row("V known to within", f"{result.value_width:.2g}")
-    table.add_row("Q(keep) - Q(replace) known to within", f"{result.difference_width:.2g}")
-    Console().print(table)
-    typer.echo(f"picture and figures: {out / 'bus.png'}, {out / 'bus.json'}")
+    _print_findings(out)
+    typer.echo(f"the report: {page}")
+
+
+def _print_findings(out: Path) -> None:
+    """What to take home, as in the report."""
+    console = Console()
+    for finding in encoding.loads((out / "results.json").read_text())["findings"]:
+        console.print("- " + escape(finding).replace("**", ""))

@@ -24,6 +24,10 @@ _ARMIJO = 1e-4
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
 _MAX_DAMPING = 1e10
+# An entry is left where it is if moving it by so many times its size (or one) could not matter.
+# Scores that vanish (of the cost of a condition that is never met) have an outer product that
+# vanishes faster: the model would promise much of a step to 1e24, and of the next to 1e54.
+_REACH = 1e8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,6 +55,7 @@ class _Model:
 
     def __init__(self, entries: Entries, phi: np.ndarray) -> None:
         self.entries, self.chart = entries, entries.chart(phi)
+        self.far = _REACH * np.maximum(1.0, np.abs(phi))
         self.B = np.eye(len(self.chart.independent))
 
     def take_scores(self, scores: np.ndarray, weights: np.ndarray) -> None:
@@ -78,14 +83,22 @@ class _Model:
         self.B += np.outer(fall, fall) / along - np.outer(image, image) / curvature
 
     def step(
-        self, phi: np.ndarray, gradient: np.ndarray, damping: float
+        self, phi: np.ndarray, gradient: np.ndarray, damping: float, *, negligible: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """The best step between the bounds: in coordinates, in entries, and its promised gain."""
+        """The best step between the bounds: in coordinates, in entries, and its promised gain.
+
+        Coordinates stay whose score and information are `negligible` over the whole of their reach.
+        """
         chart = self.chart
         g = chart.jacobian.T @ gradient
         B = self.B + damping * np.diag(np.diag(self.B))
         low, high = self.entries.low - phi, self.entries.high - phi
-        d = bounded_quadratic(B, g, chart.jacobian, low, high)
+        far = self.far[chart.independent]
+        moves = (np.abs(g) * far > negligible) | (np.diag(self.B) * far**2 > negligible)
+        d = np.zeros(len(g))
+        if moves.any():
+            block = B[np.ix_(moves, moves)]
+            d[moves] = bounded_quadratic(block, g[moves], chart.jacobian[:, moves], low, high)
         return d, chart.jacobian @ d, float(g @ d - 0.5 * d @ B @ d)
 
 
@@ -107,7 +120,7 @@ def climb(
     result = Result.MAX_STEPS
     while True:
         if ascent.arrived():
-            result = Result.CONVERGED
+            result = Result.FLAT if ascent.flat() else Result.CONVERGED
             break
         if ascent.steps >= max_steps:
             break
@@ -154,9 +167,17 @@ class _Ascent:
             small = self._take_scores(judge=small and self.steps > 0 and not self.astray)
         return small
 
+    def _step(self, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
+        return self.model.step(self.phi, self.gradient, damping, negligible=self.tolerance)
+
     def _promise(self) -> bool:
-        _, change, self.gain = self.model.step(self.phi, self.gradient, 0.0)
+        _, change, self.gain = self._step(0.0)
         return self.gain <= self.tolerance and (not self.few or _short(change, self.phi))
+
+    def flat(self) -> bool:
+        """Whether a gain is promised after all, along entries that do not matter."""
+        _, _, gain = self.model.step(self.phi, self.gradient, 0.0)
+        return gain > self.tolerance
 
     def _take_scores(self, *, judge: bool) -> bool:
         """B anew from the scores; if they were only to judge and say no, B stays what it was."""
@@ -192,7 +213,7 @@ class _Ascent:
     def _search(self) -> tuple | None:
         """A step that rises enough, more and more damped until there is one."""
         while self.damping <= _MAX_DAMPING:
-            d, change, _ = self.model.step(self.phi, self.gradient, self.damping)
+            d, change, _ = self._step(self.damping)
             phi = self.objective.entries.on_bounds(self.phi + change)
             found = _finite(self.objective, phi)
             rise = _ARMIJO * (self.gradient @ change) - _NOISE * abs(self.value)
