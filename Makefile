@@ -31,7 +31,9 @@ bench: .venv/ready-to-test
 	@test -n "$(PYTHON)" || { echo "pomdpfit needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[data]"
+	@# econirl carries Rust's readings; its file is read, the package never imported: no dependencies.
+	$(BIN)/python -m pip install --quiet --no-deps "econirl>=0.1.1" || true
 	@touch $@
 
 .venv/ready-to-test: .venv/ready

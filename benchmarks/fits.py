@@ -1,16 +1,12 @@
 """Whole fits: seconds with and without compilation, and as multiples of one log-likelihood.
 
-python -m benchmarks.fits; with POMDPFIT_RUST1987 set, Rust's group 4 as well.
+python -m benchmarks.fits
 """
 
-import os
-import sys
 import time
-from pathlib import Path
 
 import pomdpfit as pf
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from pomdpfit.replication._synthetic_tables import MODEL, START, design
 
 
 def timed(label: str, model, panel, prior, unit: float, **options) -> None:
@@ -45,19 +41,13 @@ def unit_of(model, panel, prior, theta) -> float:
 
 
 def main() -> None:
-    from replication import table1
-
-    panel, prior = table1.design(0)
-    unit = unit_of(table1.MODEL, panel, prior, table1.TRUTH)
+    panel, prior = design(0)
+    unit = unit_of(MODEL, panel, prior, MODEL.example())
     print(f"one log-likelihood of Table I's panel (3000 x 100): {unit:.2f} s")
-    timed("Table I", table1.MODEL, panel, prior, unit, start=table1.START)
-    if not os.environ.get("POMDPFIT_RUST1987"):
-        print("Rust's group 4: set POMDPFIT_RUST1987")
-        return
-    from rust1987 import read_panel
-
-    model = pf.models.EngineReplacement(bins=175, increments=6, discount=0.9999, reset="increment")
-    panel, prior = read_panel([4], 175), pf.KnownPrior([1.0, 0.0])
+    timed("Table I", MODEL, panel, prior, unit, start=START)
+    data, prior = pf.datasets.rust1987(4, 175), pf.KnownPrior([1.0, 0.0])
+    panel = data.panel
+    model = pf.models.EngineReplacement(175, data.increments, reset=data.reset)
     unit = unit_of(model, panel, prior, model.example())
     print(f"one log-likelihood of Rust's group 4 (175 bins, 101 beliefs): {unit:.2f} s")
     timed("group 4", model, panel, prior, unit)

@@ -412,6 +412,47 @@ def test_flat_directions_do_not_hurt_the_others(function):
     assert done.steps < 50
 
 
+def barely(tiny):
+    """The bump in x, and a slope in y that is the same for all agents and next to nothing."""
+
+    def function(theta):
+        value, slope = bump(theta)
+        return as_choice(
+            value[:, 1] + tiny * theta["y"], x=slope["x"][:, 1], y=np.full(len(K), tiny)
+        )
+
+    return function
+
+
+@pytest.mark.parametrize("tiny", [1e-40, -1e-40, 1e-150])
+@pytest.mark.parametrize("constraint", [pf.Real(), pf.Interval(0.0, 10.0)])
+def test_what_cannot_matter_is_left_where_it_was(tiny, constraint):
+    """In units of its scores the way to go in y is long, but it leads nowhere worth going."""
+    alone, _ = run(Toy(x_at(-5.0), bump, len(K)))
+    toy = Toy(x_at(-5.0, y=pf.Parameter(2.0, constraint)), barely(tiny), len(K))
+    done, entries = run(toy)
+    assert alone.converged
+    assert done.phi[1] == 2.0
+    assert done.steps == alone.steps
+    np.testing.assert_allclose(done.phi[0], 1.0, atol=DISTANCE)
+    # Between bounds nothing is promised of y; without them the climb itself knows of it.
+    assert done.converged == (constraint != pf.Real())
+    assert verdict(toy, done, entries) is Result.FLAT
+
+
+@pytest.mark.parametrize("unit", [1e12, 1e30])
+def test_a_small_slope_in_a_large_parameter_does_matter(unit):
+    """Scores are next to nothing in both: what counts is how far their parameter can be moved."""
+
+    def function(theta):
+        gap = K - theta["x"] / unit
+        return as_choice(-0.5 * gap**2, x=gap / unit)
+
+    done, _ = run(Toy(x_at(-5.0 * unit), function, len(K)))
+    assert done.converged
+    np.testing.assert_allclose(done.phi / unit, [1.0], atol=DISTANCE)
+
+
 @pytest.mark.parametrize("agents", [1, 4])
 def test_no_maximum_at_all(agents):
     """A separable logit rises for ever: the promised gain vanishes, the next step does not."""

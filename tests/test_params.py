@@ -166,6 +166,27 @@ def test_the_series_shows_all_entries_under_their_names():
     assert series["level[1, 0]"] == 3.0
 
 
+@given(theta=thetas)
+@examples
+def test_the_series_round_trips(theta):
+    s = space()
+    series = s.to_series(theta)
+    for values in (series, series[::-1], dict(series)):  # by name, in any order
+        back = s.from_series(values)
+        assert list(back) == list(s.parameters)
+        for name, value in theta.items():
+            assert back[name].shape == np.shape(value)
+            np.testing.assert_array_equal(back[name], value)
+
+
+def test_an_entry_that_a_series_lacks_is_named():
+    series = space().to_series(space().example())
+    with pytest.raises(pf.ModelError, match=r"no value for 'law\[1, 2\]' \(1 are missing\)"):
+        space().from_series(series.drop("law[1, 2]"))
+    with pytest.raises(pf.ModelError, match=r"no value for 'rate' \(3 are missing\)"):
+        space().from_series(dict(series.drop(["rate", "law[1, 2]", "discount"])))
+
+
 def test_the_vector_is_in_the_order_of_the_free_names():
     s, theta = space(), space().example()
     np.testing.assert_array_equal(s.to_vector(theta), s.to_series(theta)[s.free_names])

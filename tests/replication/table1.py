@@ -9,45 +9,13 @@ import json
 import time
 from pathlib import Path
 
-import numpy as np
 from joblib import Parallel, delayed
 
 import pomdpfit as pf
+from pomdpfit.replication._synthetic_tables import MODEL, START, design
 
-MODEL = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
 TRUTH = MODEL.example()
 BASELINE = pf.baselines.BusEngine(bins=175, increments=4, discount=0.9999, reset="at_zero")
-# Printed in the paper's Table I, x0 known.
-PRINTED = {
-    "increment[good, 0]": 0.038,
-    "increment[good, 1]": 0.327,
-    "increment[good, 2]": 0.596,
-    "increment[bad, 0]": 0.181,
-    "increment[bad, 1]": 0.754,
-    "increment[bad, 2]": 0.064,
-    "stay[good]": 0.950,
-    "stay[bad]": 0.987,
-    "cost[good]": 0.2,
-    "cost[bad]": 1.2,
-    "RC": 9.231,
-}
-# Not the truth: the climb has to find it.
-START = {
-    "RC": 7.0,
-    "cost": np.array([0.5, 0.9]),
-    "stay": np.array([0.85, 0.9]),
-    "increment": np.array([[0.1, 0.3, 0.5, 0.1], [0.3, 0.5, 0.15, 0.05]]),
-}
-
-
-def design(seed: int, agents: int = 3000, periods: int = 100) -> tuple[pf.Panel, pf.KnownPrior]:
-    """z0 uniform on the bins, x0 uniform on the simplex, s0 drawn from x0."""
-    rng = np.random.default_rng(seed)
-    good = rng.uniform(size=agents)
-    prior = pf.KnownPrior(np.stack([good, 1 - good], axis=1))
-    z0 = rng.integers(0, MODEL.bins, size=agents)
-    panel = pf.simulate(MODEL, TRUTH, agents=agents, periods=periods, seed=seed, prior=prior, z0=z0)
-    return panel, prior
 
 
 def truth() -> dict[str, float]:

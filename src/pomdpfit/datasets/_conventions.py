@@ -33,8 +33,12 @@ class Conventions:
                 raise DatasetError(
                     f"{name} must be one of {allowed}, but it is {getattr(self, name)!r}."
                 )
-        if self.largest < 1:
-            raise DatasetError(f"largest must be at least 1, but it is {self.largest}.")
+        if type(self.largest) is not int or self.largest < 1:
+            raise DatasetError(
+                f"largest must be a whole number of at least 1, but it is {self.largest!r}."
+            )
+        if type(self.first_choice) is not bool:
+            raise DatasetError(f"first_choice must be a bool, but it is {self.first_choice!r}.")
 
     @property
     def reset(self) -> str:

@@ -41,7 +41,13 @@ def _fetch(folder: Path, group: int) -> None:
     import pooch
 
     name = RAW_FILES[group].name
-    (folder / name).unlink(missing_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise DatasetError(
+            f"the cache {folder} cannot be written ({error}): name another in {_CACHE}."
+        ) from error
     # The numbers are checked, not the bytes: copies differ in white space.
     files = pooch.create(path=folder, base_url=URL, registry={name: None})
     try:

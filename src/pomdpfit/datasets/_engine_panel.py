@@ -102,10 +102,12 @@ def _lives(record: BusRecord, bins: int, conventions: Conventions) -> list[Int[n
     if conventions.excess != "lump":
         return lives
     steps = [np.minimum(np.diff(life), conventions.largest) for life in lives]
-    # Where the month after a replacement is scored, it is an increment like any other.
-    scored = conventions.after_replacement != "skip"
+    # Where the month after a replacement is scored it is an increment like any other: of z itself,
+    # or of the cell, which is one more.
+    highest = {"skip": None, "floor": conventions.largest, "ceil": conventions.largest - 1}
+    most = highest[conventions.after_replacement]
     starts = [
-        min(int(life[0]), conventions.largest) if engine and scored else int(life[0])
+        int(life[0]) if engine == 0 or most is None else min(int(life[0]), most)
         for engine, life in enumerate(lives)
     ]
     return [start + np.append(0, np.cumsum(s)) for start, s in zip(starts, steps, strict=True)]

@@ -90,14 +90,21 @@ def rust1987(
     chosen = _checked_groups(groups)
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 2:
         raise DatasetError(f"bins must be a whole number of at least 2, but it is {bins!r}.")
+    if not isinstance(conventions, Conventions):
+        raise DatasetError(
+            "conventions must be an object such as datasets.RUST or datasets.Conventions(...), "
+            f"but it is {conventions!r}."
+        )
+    if not (source is None or isinstance(source, str | Path)):
+        raise DatasetError(f"source must be a folder or a word, but it is {source!r}.")
     records, told, dating = _find(chosen, source)
     return _assemble(tuple(records), int(bins), chosen, told, dating, conventions)
 
 
 def _checked_groups(groups: int | Iterable[int]) -> tuple[int, ...]:
-    chosen = (groups,) if isinstance(groups, int | np.integer) else tuple(groups)
-    wrong = [g for g in chosen if g not in RAW_FILES]
-    if wrong or not chosen or len(set(chosen)) < len(chosen):
+    chosen = tuple(groups) if isinstance(groups, Iterable) else (groups,)
+    whole = all(isinstance(g, int | np.integer) and not isinstance(g, bool) for g in chosen)
+    if not (whole and chosen and set(chosen) <= set(RAW_FILES) and len(set(chosen)) == len(chosen)):
         raise DatasetError(
             f"groups must be different numbers from 1 to {max(RAW_FILES)}, but they are {chosen}."
         )

@@ -89,7 +89,8 @@ def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float
         return n, np.nan, np.nan, np.nan
     pairs = here[1:] & here[:-1]
     # Scaled to the sums that a series without gaps would have.
-    watson = float(((np.diff(e) ** 2)[pairs]).sum() / square * (n - 1) / max(pairs.sum(), 1))
+    apart = float((np.diff(e) ** 2)[pairs].sum())
+    watson = apart / square * (n - 1) / pairs.sum() if pairs.any() else np.nan
     r = np.array([(e[k:] * e[:-k]).sum() / square for k in range(1, lags + 1)])
     box = float(n * (n + 2) * (r**2 / (n - np.arange(1, lags + 1))).sum())
     return n, watson, box, float(stats.chi2.sf(box, lags))

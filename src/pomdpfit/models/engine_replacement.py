@@ -68,8 +68,10 @@ class EngineReplacement(Model):
                 f"there must be at least 2 increments and as many bins, but there are {increments} "
                 f"increments and {bins} bins."
             )
-        if conditions < 1:
-            raise ModelError(f"there must be at least one condition, but there are {conditions}.")
+        if type(conditions) is not int or conditions < 1:
+            raise ModelError(
+                f"conditions must be a whole number of at least 1, but it is {conditions!r}."
+            )
         self.bins, self.increments, self.default_discount = bins, increments, discount
         self.reset, self.top, self.conditions, self.new = reset, top, conditions, new
 
