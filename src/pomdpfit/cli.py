@@ -1,7 +1,6 @@
 """The command line: `pomdpfit reproduce`."""
 
 import json as encoding
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -72,27 +71,24 @@ def reproduce(
     console = Console(stderr=True)
     samples = _read_groups(groups or [])
     plan = TINY if tiny else FULL if full else QUICK
-    # What a fit warns of is in the report, beside the numbers it is about.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with progress_bar() as bar:
-                page = job(
-                    out,
-                    plan=plan,
-                    seed=seed,
-                    source=source,
-                    only=only or (),
-                    samples=samples,
-                    n_jobs=jobs,
-                    progress=bar,
-                )
-        except PomdpfitError as error:
-            console.print(f"[red]error:[/red] {escape(str(error))}")
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt:
-            console.print(f"stopped; what was finished is in {escape(str(out))}")
-            raise typer.Exit(130) from None
+    try:
+        with progress_bar() as bar:
+            page = job(
+                out,
+                plan=plan,
+                seed=seed,
+                source=source,
+                only=only or (),
+                samples=samples,
+                n_jobs=jobs,
+                progress=bar,
+            )
+    except PomdpfitError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}")
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        console.print(f"stopped; what was finished is in {escape(str(out))}")
+        raise typer.Exit(130) from None
     if json:
         typer.echo((out / "results.json").read_text())
         return

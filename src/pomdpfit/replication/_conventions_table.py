@@ -28,20 +28,25 @@ def accounts(everything: bool) -> list[Account]:
 
     Where engines are agents ("ceil") x0 is good: an estimated one would be that of new engines.
     """
-    excesses = ("lump", "drop", "keep") if everything else ("lump", "drop")
-    afters = ("skip", "floor", "ceil") if everything else ("skip", "floor")
+    excesses, afters = ("lump", "drop", "keep"), ("skip", "floor", "ceil")
     found = [
         Account(Conventions(excess, 3, after, first_choice=True), unknown)
         for after, excess, unknown in itertools.product(afters, excesses, (False, True))
-        if not (unknown and (after == "ceil" or (after == "floor" and not everything)))
+        if not (unknown and after == "ceil")
     ]
     if not everything:
-        found.append(Account(Conventions("keep", 3, "ceil", first_choice=True), False))
+        found = [a for a in found if _asked_for_most(a.conventions)]
     found += [
         Account(dataclasses.replace(CHANG, excess=excess), False, 0.0)
         for excess in ("lump", "drop")
     ]
     return found
+
+
+def _asked_for_most(conventions: Conventions) -> bool:
+    """The paper's kernel with increments 0 to 3, and Rust's whole account."""
+    after, excess = conventions.after_replacement, conventions.excess
+    return (after == "skip" and excess != "keep") or (after == "ceil" and excess == "keep")
 
 
 def conventions_table(study: Study) -> Outcome:

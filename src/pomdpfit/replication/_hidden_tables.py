@@ -24,8 +24,7 @@ from pomdpfit.replication._study import Outcome, Study, count_scored
 from pomdpfit.report import Section, Table, Text
 
 GOOD = KnownPrior([1.0, 0.0])
-_MILES = 300_000  # at which the paper states monthly costs
-_PER = 2_500  # miles of a bin, as the paper rounds them
+BINS_AT_300K = 300_000 / 2_500  # as the paper rounds the miles of a bin
 
 
 def hidden_tables(study: Study) -> Outcome:
@@ -67,7 +66,7 @@ def dollars(estimate: Estimate) -> pd.DataFrame:
     labels = estimate.model.state_labels()
     # Costs enter the reward as 0.001 cost z.
     per_bin = lambda th: REPLACEMENT_DOLLARS / th["RC"] * 0.001 * th["cost"]
-    at_300k = lambda th: jnp.asarray(per_bin(th)) * (_MILES / _PER)
+    at_300k = lambda th: jnp.asarray(per_bin(th)) * BINS_AT_300K
     frames = [
         estimate.delta_method(per_bin, [f"per 2500 miles, {s}" for s in labels]),
         estimate.delta_method(at_300k, [f"a month at 300,000 miles, {s}" for s in labels]),

@@ -10,7 +10,7 @@ from pomdpfit._solve import solve
 from pomdpfit._types import Theta
 from pomdpfit.datasets import Rust1987
 from pomdpfit.estimators import Joint
-from pomdpfit.replication._hidden_tables import GOOD, as_arrays
+from pomdpfit.replication._hidden_tables import BINS_AT_300K, GOOD, as_arrays, dollars
 from pomdpfit.replication._published import REPLACEMENT_DOLLARS, published_theta
 from pomdpfit.replication._study import Outcome, Study
 from pomdpfit.report import Bullets, Section, Table, Text
@@ -30,7 +30,7 @@ def modes_in_words(study: Study) -> Outcome:
         starts=study.plan.starts,
         progress=study.tell,
     )
-    joint = _joint_fits(study, data, two)
+    joint = _joint_modes(study, data, two)
     at_published = log_likelihood(
         model,
         {**model.example(), **published},
@@ -38,11 +38,12 @@ def modes_in_words(study: Study) -> Outcome:
         prior=GOOD,
         grid=study.plan.grid,
     )
-    rows = [_row("two-stage", theta, row, int(row["starts"])) for theta, row in _modes(two)]
-    rows += [_row("joint", e.theta, e.modes.iloc[0], count) for e, count in joint]
+    rows = [_row("two-stage", theta, row) for theta, row in _modes(two)]
+    rows += [_row("joint", theta, row) for theta, row in joint]
     published_mode = int(two.starts["mode"]["start"])
-    study.found["joint"] = joint[0][0]
-    return _tell(study, data, rows, at_published.total, published_mode)
+    # The highest maximum once more, for its standard errors.
+    highest = study.fit(model, data.panel, GOOD, start=rows[0]["theta"], skip_hessian=False)
+    return _tell(study, data, rows, at_published.total, published_mode, dollars(highest))
 
 
 def _modes(estimate: Estimate) -> list[tuple[dict, pd.Series]]:
@@ -59,34 +60,44 @@ def _modes(estimate: Estimate) -> list[tuple[dict, pd.Series]]:
     return [(estimate.space.from_series(row), row) for row in kept]
 
 
-def _joint_fits(study: Study, data: Rust1987, two: Estimate) -> list[tuple[Estimate, int]]:
+def _joint_modes(study: Study, data: Rust1987, two: Estimate) -> list[tuple[dict, pd.Series]]:
     """Joint maxima climbed from each two-stage one, and from drawn points; best first."""
     begun = [theta for theta, _ in _modes(two) if not _single(theta)]
-    found: list[tuple[Estimate, int]] = []
-    model = study.model(data)
-    for k, theta in enumerate(begun):
-        study.tell("joint maxima", k, len(begun))
+    climbs = [(theta, 1) for theta in begun]
+    if study.plan.joint_starts:
+        climbs.append((begun[0], study.plan.joint_starts))
+    found: list[tuple[dict, pd.Series]] = []
+    for k, (theta, starts) in enumerate(climbs):
+        study.tell("joint maxima", k, len(climbs))
         try:
-            estimate = study.fit(model, data.panel, GOOD, estimator=Joint(), start=theta)
+            estimate = study.fit(
+                study.model(data),
+                data.panel,
+                GOOD,
+                estimator=Joint(),
+                start=theta,
+                starts=starts,
+            )
         except PomdpfitError:
             continue  # a maximum of one objective need not lead anywhere on the other
-        same = [i for i, (e, _) in enumerate(found) if abs(e.llf - estimate.llf) < _SAME]
-        if same:
-            found[same[0]] = (found[same[0]][0], found[same[0]][1] + 1)
-        else:
-            found.append((estimate, 1))
-    study.tell("joint maxima", len(begun), len(begun))
-    return sorted(found, key=lambda pair: -pair[0].llf)
+        for point, row in _modes(estimate):
+            same = [r for _, r in found if abs(r["llf"] - row["llf"]) < _SAME]
+            if same:
+                same[0]["starts"] += row["starts"]
+            else:
+                found.append((point, row))
+    study.tell("joint maxima", len(climbs), len(climbs))
+    return sorted(found, key=lambda pair: -float(pair[1]["llf"]))
 
 
-def _row(estimator: str, theta: Theta, row: pd.Series, starts: int) -> dict:
+def _row(estimator: str, theta: Theta, row: pd.Series) -> dict:
     names = [name for name in row.index if "[" in name or name == "RC"]
     return {
         "estimator": estimator,
         "llf": float(row["llf"]),
         "mileage": float(row["observation"]),
         "choice": float(row["choice"]),
-        "starts": starts,
+        "starts": int(row["starts"]),
         **{name: float(row[name]) for name in names},
         "theta": theta,
     }
@@ -107,7 +118,7 @@ def describe(theta: Theta, data: Rust1987, study: Study) -> str:
     months = [f"{1 / p:,.0f} months" if p > 1e-4 else "for good" for p in leave]
     share = leave[1] / leave.sum() if leave.sum() > 0 else np.nan
     scale = REPLACEMENT_DOLLARS / float(np.asarray(theta["RC"]))
-    monthly = 0.001 * scale * np.asarray(theta["cost"]) * (300_000 / data.width)
+    monthly = 0.001 * scale * np.asarray(theta["cost"]) * BINS_AT_300K
     solution = solve(study.model(data), theta, grid=study.plan.grid)
     z = round(200_000 / data.width)
     value = np.asarray(solution.value(np.array([z, z]), np.eye(2)))
@@ -125,6 +136,15 @@ def describe(theta: Theta, data: Rust1987, study: Study) -> str:
     )
 
 
+def _meaning(row: dict, rows: list[dict], data: Rust1987, study: Study) -> str:
+    """The mode in words, unless it is the joint neighbour of a two-stage one."""
+    if row["estimator"] == "joint":
+        for k, other in enumerate(rows, 1):
+            if other["estimator"] == "two-stage" and 0 <= row["llf"] - other["llf"] < 0.5:
+                return f"as two-stage mode {k}."
+    return describe(row["theta"], data, study)
+
+
 def _heavy_first(theta: Theta) -> bool:
     """Whether a new engine's condition is the one of more miles a month."""
     rows = np.asarray(theta["increment"])
@@ -133,13 +153,18 @@ def _heavy_first(theta: Theta) -> bool:
 
 
 def _tell(
-    study: Study, data: Rust1987, rows: list[dict], at_published: float, published_mode: int
+    study: Study,
+    data: Rust1987,
+    rows: list[dict],
+    at_published: float,
+    published_mode: int,
+    money: pd.DataFrame,
 ) -> Outcome:
     frame = pd.DataFrame([{k: v for k, v in row.items() if k != "theta"} for row in rows])
     frame.insert(1, "mode", frame.groupby("estimator").cumcount() + 1)
     words = [
-        f"**{row['estimator']}, mode {mode}** (log-likelihood {row['llf']:.2f}, reached from "
-        f"{row['starts']} starts): {describe(row['theta'], data, study)}"
+        f"**{row['estimator']}, mode {mode}** (log-likelihood {row['llf']:.2f}, starts that "
+        f"led there: {row['starts']}): {_meaning(row, rows, data, study)}"
         for row, mode in zip(rows, frame["mode"], strict=True)
     ]
     two = frame[frame["estimator"] == "two-stage"]
@@ -187,11 +212,19 @@ def _tell(
                 "All maxima found, best first.",
                 {"llf": ".2f", "mileage": ".2f", "choice": ".2f"},
             ),
+            Table(
+                "modes_dollars",
+                money.rename_axis("cost"),
+                "Costs in 1985 dollars at the highest maximum, 95 % intervals by the delta method; "
+                "its first condition is called good, as that of every model here.",
+                dict.fromkeys(map(str, money), ".2f"),
+            ),
         ),
     )
     results = {
         "modes": frame.to_dict("records"),
         "words": words,
+        "dollars of the highest": money.reset_index().to_dict("records"),
         "llf at the published point": at_published,
         "mode of the published point": published_mode,
     }

@@ -61,9 +61,11 @@ def _row(data: Rust1987, hidden: Estimate, observed: Estimate) -> dict:
 
 def _tell(frame: pd.DataFrame, missing: list[str]) -> Outcome:
     least = frame.iloc[int(frame["gain"].argmin())]
+    gains = int((frame["gain"] > 0).sum())
     finding = (
-        f"**Other groups**: a hidden condition gains in every sample with replacements, from "
-        f"{frame['gain'].min():.0f} (groups {least['groups']}) to {frame['gain'].max():.0f} in "
+        f"**Other groups**: a hidden condition gains in {gains} of {len(frame)} samples with "
+        f"replacements, {frame['gain'].min():.0f} (groups {least['groups']}) to "
+        f"{frame['gain'].max():.0f} in "
         f"log-likelihood; nearly all of it is in mileage: choices gain "
         f"{frame['gain in choices'].min():.1f} to {frame['gain in choices'].max():.1f}."
     )

@@ -1,4 +1,4 @@
-"""How much is computed: minutes by default, an hour or more in full."""
+"""How much is computed: about ten minutes by default, hours in full."""
 
 import dataclasses
 
@@ -34,8 +34,8 @@ QUICK = Plan(
     bins=175,
     starts=20,
     joint_starts=0,
-    third_starts=4,
-    replicates=30,
+    third_starts=2,
+    replicates=20,
     all_conventions=False,
     agents=1000,
     periods=100,

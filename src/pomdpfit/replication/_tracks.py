@@ -3,6 +3,8 @@
 import dataclasses
 import multiprocessing
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +15,7 @@ from pomdpfit._precision import require_float64
 from pomdpfit._progress import Progress
 from pomdpfit.replication._study import Outcome, Part, Study
 
-Finished = Callable[[str, Outcome], None]
+Finished = Callable[[str, Outcome, float], None]  # name, what came out, seconds
 
 
 def run_tracks(
@@ -45,14 +47,19 @@ def _run_track(
     # What one part has found is for the later ones of its track.
     here = dataclasses.replace(study, tell=tell, n_jobs=n_jobs, found={})
     for name in track:
-        finished(name, parts[name](here))
+        # What a fit warns of is in the report, beside the numbers that it is about.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            began = time.perf_counter()
+            outcome = parts[name](here)
+        finished(name, outcome, time.perf_counter() - began)
 
 
 def _in_worker(study: Study, track: list[str], parts: dict[str, Part], send: Any) -> None:
     require_float64()
 
-    def finished(name: str, outcome: Outcome) -> None:
-        send.put(("finished", (name, outcome)))
+    def finished(name: str, outcome: Outcome, seconds: float) -> None:
+        send.put(("finished", (name, outcome, seconds)))
 
     def tell(what: str, done: int, total: int) -> None:
         send.put(("tell", (what, done, total)))
