@@ -497,7 +497,7 @@ STAMP = pd.Timestamp("2024-01-02 03:04")
         (Point(1.0, np.array([2])), {"x": 1.0, "y": [2]}),
         ({1: "a", Level.LOW: "b", (1, "x"): "c"}, {"1": "a", "LOW": "b", "1, x": "c"}),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_odd_values_become_strict_json(value, plain):
     back = read_back(value)
