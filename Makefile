@@ -37,7 +37,7 @@ bench: .venv/ready-to-test
 	@touch $@
 
 .venv/ready-to-test: .venv/ready
-	$(BIN)/python -m pip install --quiet --group test --group lint
+	$(BIN)/python -m pip install --quiet --no-warn-conflicts --group test --group lint
 	@touch $@
 
 clean:
