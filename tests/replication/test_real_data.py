@@ -107,7 +107,9 @@ def test_dollars_are_scaled_as_in_the_paper(table3):
     money = dollars(table3)
     RC, cost = table3.params["RC"], table3.params[["cost[good]", "cost[bad]"]].to_numpy()
     np.testing.assert_allclose(money["estimate"].iloc[:2], 7.513 / RC * cost, rtol=1e-12)
-    np.testing.assert_allclose(money["estimate"].iloc[2:], 7.513 / RC * cost * 120, rtol=1e-12)
+    np.testing.assert_allclose(money["estimate"].iloc[2:4], 7.513 / RC * cost * 120, rtol=1e-12)
+    gap = 7.513 / RC * (cost[1] - cost[0])
+    assert money["estimate"].iloc[4] == pytest.approx(gap, rel=1e-12)
     assert (money["lower"] < money["estimate"]).all()
     assert 7.513 / 9.738 * np.array([0.3, 1.3]) == pytest.approx([0.231, 1.00], abs=5e-3)
 

@@ -23,14 +23,14 @@ def bus_pictures(study: Study) -> Outcome:
     study.tell("beliefs of every bus", 0, 1)
     x = filter_beliefs(hidden.model, hidden.theta, data.panel, prior=GOOD)
     smooth = smooth_beliefs(hidden.model, hidden.theta, data.panel, prior=GOOD)
-    table = _replacements(data, hidden, x, smooth)
+    table = _replacements(data, hidden, x)
     buses = _draw_buses(data, x, smooth)
     policy = _draw_policy(study, hidden, data, x)
     study.tell("beliefs of every bus", 1, 1)
     return _tell(table, buses, policy)
 
 
-def _replacements(data: Rust1987, hidden: Estimate, x: Beliefs, smooth: Beliefs) -> pd.DataFrame:
+def _replacements(data: Rust1987, hidden: Estimate, x: Beliefs) -> pd.DataFrame:
     panel, chosen = data.panel, hidden.predict()["P(replace)"].to_numpy()
     probability = np.zeros(panel.z.shape)
     probability[panel.present] = chosen
@@ -44,7 +44,6 @@ def _replacements(data: Rust1987, hidden: Estimate, x: Beliefs, smooth: Beliefs)
                 "month": int(t) + 1,
                 "z": int(panel.z[i, t]),
                 "belief in bad": x.x[i, t, 1],
-                "smoothed": smooth.x[i, t, 1],
                 "same mileage, kept": others.mean() if len(others) else np.nan,
                 "share of those less bad": (others < x.x[i, t, 1]).mean()
                 if len(others)
@@ -98,16 +97,15 @@ def _tell(table: pd.DataFrame, buses: Drawing, policy: Drawing) -> Outcome:
     chance = 100 / np.sqrt(12 * len(table))  # ranks are uniform if belief plays no part
     finding = (
         f"**Was the engine believed bad when it was replaced?** In {sure:.0%} of {len(table)} "
-        f"replacements the belief in bad condition was above one half (mean {replaced:.2f}). But "
-        f"so it was for kept engines of like mileage (mean {kept:.2f}): a replaced engine is on "
-        f"average at the {rank:.0f}th percentile of belief among them, where chance alone would "
-        f"give 50 (standard error {chance:.0f})."
+        f"replacements the belief in bad condition was above one half (at the published maximum). "
+        f"Its mean was {replaced:.2f}, and {kept:.2f} for kept engines of like mileage: a replaced "
+        f"engine is on average at the {rank:.0f}th percentile of belief among them, where chance "
+        f"would give 50 (standard error {chance:.0f}, were the {len(table)} independent)."
     )
     formats = {
         c: ".3f"
         for c in (
             "belief in bad",
-            "smoothed",
             "same mileage, kept",
             "share of those less bad",
             "P(replace)",
@@ -115,7 +113,8 @@ def _tell(table: pd.DataFrame, buses: Drawing, policy: Drawing) -> Outcome:
     }
     section = Section(
         "Bus by bus",
-        "What the estimated agent believed about every engine, and when it was replaced.",
+        "What the agent of Table III (the published maximum) believed about every engine, and "
+        "when it was replaced. Bad condition is light use.",
         (
             Figure(
                 "buses",

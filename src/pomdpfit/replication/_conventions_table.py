@@ -119,9 +119,10 @@ def _tell(frame: pd.DataFrame) -> Outcome:
             else f" But a discount of 0 is not the paper's, and gives other rewards. At 0.9999: "
             f"{_words(nearest)}: {nearest['llf']:.1f}, off by {nearest['llf - published']:+.1f}."
         ),
-        f"**Like for like** the hidden condition gains {gains.min():.0f} to {gains.max():.0f} in "
-        f"log-likelihood over the fully observed model. The published difference, {printed:.0f}, "
-        "compares figures that were scored on different rows.",
+        f"**Like for like**, at the published maximum, the hidden condition gains "
+        f"{gains.min():.0f} to {gains.max():.0f} in log-likelihood over the fully observed model. "
+        f"The published difference, {printed:.0f}, compares figures that were almost certainly "
+        "scored on different rows.",
     )
     text = Text(
         (
@@ -131,7 +132,9 @@ def _tell(frame: pd.DataFrame) -> Outcome:
             "account without it can be read off.",
             "Where nine increments above 3 are dropped, their months are not scored and tell the "
             "agent nothing. Under the paper's certain reset the month after a replacement has "
-            "probability one and scores nothing; Rust scores it.",
+            "probability one and scores nothing; Rust scores it, as an increment that is one more "
+            "than the bin (his cells are counted from one). Kept are all increments, each with a "
+            "probability of its own.",
         )
     )
     shown = frame.set_index(["increments above 3", "month after replacement", "x0", "discount"])

@@ -115,7 +115,7 @@ def describe(theta: Theta, data: Rust1987, study: Study) -> str:
     steps = np.arange(data.increments)
     miles = np.asarray(theta["increment"]) @ steps * data.width
     leave = 1 - np.asarray(theta["stay"])
-    months = [f"{1 / p:,.0f} months" if p > 1e-4 else "for good" for p in leave]
+    months = [f"{1 / p:,.1f} months" if p > 1e-4 else "for good" for p in leave]
     share = leave[1] / leave.sum() if leave.sum() > 0 else np.nan
     scale = REPLACEMENT_DOLLARS / float(np.asarray(theta["RC"]))
     monthly = 0.001 * scale * np.asarray(theta["cost"]) * BINS_AT_300K
@@ -197,7 +197,8 @@ def _tell(
             "replacement does. The conditions are called good and bad after the paper; what they "
             "mean is in the words below.",
             "Two-stage maxima are ranked by the likelihood of mileage, which defines them; joint "
-            "ones by the whole.",
+            "ones by the whole, and are climbed from every two-stage one in which both conditions "
+            "are met. What the agent would pay is a difference of value functions in dollars.",
         )
     )
     section = Section(
@@ -215,8 +216,9 @@ def _tell(
             Table(
                 "modes_dollars",
                 money.rename_axis("cost"),
-                "Costs in 1985 dollars at the highest maximum, 95 % intervals by the delta method; "
-                "its first condition is called good, as that of every model here.",
+                "Costs in 1985 dollars at the highest maximum, 95 % intervals by the delta method. "
+                "Its first condition, here called good, is that of light use if the words above "
+                "say so.",
                 dict.fromkeys(map(str, money), ".2f"),
             ),
         ),

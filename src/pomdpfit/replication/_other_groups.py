@@ -64,7 +64,7 @@ def _tell(frame: pd.DataFrame, missing: list[str]) -> Outcome:
     gains = int((frame["gain"] > 0).sum())
     finding = (
         f"**Other groups**: a hidden condition gains in {gains} of {len(frame)} samples with "
-        f"replacements, {frame['gain'].min():.0f} (groups {least['groups']}) to "
+        f"replacements, {frame['gain'].min():.0f} (sample {least['groups']}) to "
         f"{frame['gain'].max():.0f} in "
         f"log-likelihood; nearly all of it is in mileage: choices gain "
         f"{frame['gain in choices'].min():.1f} to {frame['gain in choices'].max():.1f}."

@@ -15,6 +15,7 @@ class Plan:
     bins: int
     starts: int  # of the two-stage estimator
     joint_starts: int  # drawn ones, beside the modes of the two-stage estimator
+    two_starts: int  # of two conditions, beside others
     third_starts: int  # with three hidden conditions
     replicates: int  # of the bootstrap
     all_conventions: bool
@@ -34,6 +35,7 @@ QUICK = Plan(
     bins=175,
     starts=20,
     joint_starts=0,
+    two_starts=4,
     third_starts=2,
     replicates=20,
     all_conventions=False,
@@ -69,6 +71,7 @@ TINY = dataclasses.replace(
     grid=Smooth(7),
     coarse=Linear(3),
     starts=2,
+    two_starts=2,
     third_starts=1,
     replicates=2,
     agents=60,

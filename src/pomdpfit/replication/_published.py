@@ -135,6 +135,14 @@ TABLE_3 = {
 }
 TABLE_3_LLF = -3819.0
 TABLE_4_LLF = -4495.0
+TABLE_4 = {
+    "RC": 10.90,
+    "cost": 1.2,
+    "increment[0]": 0.119,
+    "increment[1]": 0.576,
+    "increment[2]": 0.287,
+    "increment[3]": 0.016,
+}
 # Dollars of one replacement, Rust's Table III, group 4; the paper's figures that follow from it.
 REPLACEMENT_DOLLARS = 7513.0
 TABLE_3_DOLLARS = {"good": 0.231, "bad": 1.00}

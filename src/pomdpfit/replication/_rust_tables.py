@@ -126,9 +126,9 @@ def _tell(frame: pd.DataFrame, tests: pd.DataFrame, data: Rust1987) -> Outcome:
     ratios = four["s.e. ratio"].dropna()
     raw = "econirl" not in data.source
     finding = (
-        f"**Rust's group 4**: {exact} of {len(four)} printed figures come out to every digit "
-        f"(90 and 175 bins, discount 0.9999 and 0); standard errors are {ratios.min():.3f} to "
-        f"{ratios.max():.3f} times the printed ones."
+        f"**Rust's group 4**: {exact} of {len(four)} printed estimates and log-likelihoods come "
+        f"out to every digit (90 and 175 bins, discount 0.9999 and 0); standard errors are "
+        f"{ratios.min():.3f} to {ratios.max():.3f} times the printed ones."
     )
     if not raw:
         finding += (
@@ -148,12 +148,13 @@ def _tell(frame: pd.DataFrame, tests: pd.DataFrame, data: Rust1987) -> Outcome:
             for r in differ[differ["digits"] == "differ"].itertuples()
         ]
         text.append(
-            f"Of {len(checked)} printed figures {len(checked) - len(differ)} come out to every "
-            f"digit and {last} differ by one in the last. The rest: " + "; ".join(which) + "."
+            f"Of {len(checked)} printed estimates and log-likelihoods "
+            f"{len(checked) - len(differ)} come out to every digit and {last} differ by one in the "
+            f"last. The rest: " + "; ".join(which) + "."
         )
         text.append(
             "RC of group 4 with 175 bins is printed as 10.896; the data give 10.0896 at the "
-            "printed log-likelihood, so that figure is a misprint, which later papers have copied."
+            "printed log-likelihood, so that figure is a misprint, which the paper copies."
         )
     section = Section(
         "Rust (1987): Tables IX and X",

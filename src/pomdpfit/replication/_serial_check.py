@@ -81,7 +81,7 @@ def _tell(tables: dict[str, pd.DataFrame]) -> Outcome:
     by_bus.columns = pd.Index([": ".join(column) for column in by_bus.columns])
     section = Section(
         "Residual check: serial correlation",
-        "The paper's reason for a hidden condition, before and after.",
+        "The paper's reason for a hidden condition, before and after (Table III's estimates).",
         (
             text,
             Figure(

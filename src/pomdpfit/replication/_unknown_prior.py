@@ -77,7 +77,8 @@ def _tell(study: Study, frame: pd.DataFrame) -> Outcome:
     text = Text(
         (
             f"{study.plan.epoch_agents} simulated buses, each with an x0 of its own. All are then "
-            "estimated as if they shared one x0, which runs over the simplex. Solid: the deviation "
+            f"estimated as if they shared one x0, of {study.plan.beliefs} evenly over the simplex. "
+            "Solid: the deviation "
             "that the wrong x0 causes, largest over those assumed. Dashed: the distance from the "
             "truth of the estimate that knows x0, which is sampling error alone. Fits that did "
             "not converge (with two periods the dynamics are not identified) are in the table, "
@@ -85,7 +86,7 @@ def _tell(study: Study, frame: pd.DataFrame) -> Outcome:
         )
     )
     section = Section(
-        "Figure 2: an unknown prior",
+        "The paper's Figure 2: an unknown prior",
         "What not knowing x0 costs, and how fast it is forgotten.",
         (
             text,
@@ -109,7 +110,7 @@ def _draw(frame: pd.DataFrame) -> Drawing:
     for ax, what in zip(drawing.subplots(1, 2), ("dynamics", "rewards"), strict=True):
         for good, part in frame.groupby("assumed x0(good)"):
             label = f"x0(good) = {good:g}"
-            ax.plot(part["periods"], part[f"{what}: from known x0"], ".", ms=4, label=label)
+            ax.plot(part["periods"], part[f"{what}: from known x0"], "o", mfc="none", label=label)
         ax.plot(worst.index, worst[f"{what}: from known x0"], "-", color="black", label="largest")
         sampling = worst[f"{what}: known x0 from truth"]
         ax.plot(worst.index, sampling, "--", color="grey", label="x0 known, from the truth")
@@ -117,7 +118,7 @@ def _draw(frame: pd.DataFrame) -> Drawing:
         ax.set_yscale("log")
         ax.set_xticks(worst.index, [str(k) for k in worst.index])
         ax.set_xlabel("periods")
-        ax.set_ylabel("2-norm")
+        ax.set_ylabel("distance from the estimate that knows x0")
         ax.set_title(what)
         ax.legend(fontsize=7)
     return drawing
