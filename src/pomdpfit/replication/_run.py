@@ -75,6 +75,8 @@ def reproduce(
     began, folder = time.perf_counter(), Path(out)
     chosen = _chosen(only)
     facts, without = _facts(plan, seed, source)
+    if source is None and "econirl" in facts["data"]:
+        source = "econirl"  # found once: a network that does not answer is not asked again
     if without:
         chosen = [name for name in chosen if name in _SIMULATED]
         if not chosen:
