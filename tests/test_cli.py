@@ -55,7 +55,7 @@ def _nowhere(groups):
     [
         (["--only", "table9"], "table9"),
         (["--groups", "five"], "five"),
-        (["--seed", "-1"], "-1"),
+        (["--seed", "-1"], "seed"),
         (["--source", os.devnull], "folder"),
     ],
 )

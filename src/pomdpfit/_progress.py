@@ -13,6 +13,7 @@ def silent(what: str, done: int, total: int) -> None:
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """A bar on the terminal: `with pf.progress_bar() as bar: pf.fit(..., progress=bar)`."""
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -29,7 +30,8 @@ def progress_bar() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bar(*columns) as bar:
+    # Not on the standard output, which may be read by a machine.
+    with Bar(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, int] = {}
 
         def tell(what: str, done: int, total: int) -> None:

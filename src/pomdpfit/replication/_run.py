@@ -1,5 +1,6 @@
 """The whole replication: parts in order, two processes at a time, a report that grows with them."""
 
+import os
 import platform
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pomdpfit._precision import in_float64
 from pomdpfit._progress import Progress, silent
 from pomdpfit._version import __version__
 from pomdpfit.datasets import rust1987
+from pomdpfit.datasets._rust1987 import FOLDER
 from pomdpfit.replication._bus_pictures import bus_pictures
 from pomdpfit.replication._conventions_table import conventions_table
 from pomdpfit.replication._hidden_tables import hidden_tables
@@ -117,6 +119,8 @@ def _facts(plan: Plan, seed: int, source: str | Path | None) -> tuple[dict[str, 
         facts["data"] = f"Rust (1987): {data.source}"
         facts["replacements"] = data.dating
     except DatasetError as error:
+        if source is not None or os.environ.get(FOLDER):
+            raise  # what was named must be there; nothing else is put in its place
         without = str(error)
         facts["data"] = "none: simulated data alone"
     facts |= {
