@@ -25,4 +25,4 @@ def test_a_progress_bar_is_drawn(capsys):
     with pf.progress_bar() as bar:
         for done in range(4):
             bar("replicates", done, 3)
-    assert "replicates" in capsys.readouterr().out
+    assert "replicates" in capsys.readouterr().err
