@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pandas as pd
 
-_LATEX = str.maketrans(
+LATEX_CHARACTERS = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {
         "\\": "\\textbackslash{}",
@@ -64,7 +64,7 @@ class Summary:
 
     def as_latex(self) -> str:
         """A LaTeX table in the style of booktabs, with the notes below."""
-        escape = lambda text: str(text).translate(_LATEX)
+        escape = lambda text: str(text).translate(LATEX_CHARACTERS)
         formatted = self._formatted()
         rows = [[escape(name), *map(escape, row)] for name, row in formatted.iterrows()]
         head = " & ".join(["", *map(escape, formatted.columns)])

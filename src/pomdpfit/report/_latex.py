@@ -6,6 +6,7 @@ letters of further alphabets stay, and want xelatex or lualatex.
 
 import re
 
+from pomdpfit._summary import LATEX_CHARACTERS
 from pomdpfit.report._blocks import Table
 from pomdpfit.report._columns import Column, columns_of
 from pomdpfit.report._markup import Language, translate
@@ -17,18 +18,9 @@ _COMMANDS = (
     "infty pm cdot leq geq neq approx to sum partial times"
 )
 _MATHS = dict(zip(_SIGNS, _COMMANDS.split(), strict=True))
-_CHARACTERS = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {sign: f"\\ensuremath{{\\{command}}}" for sign, command in _MATHS.items()}
-    | {
-        "\\": "\\textbackslash{}",
-        "~": "\\textasciitilde{}",
-        "^": "\\textasciicircum{}",
-        "|": "\\textbar{}",
-        "<": "\\textless{}",
-        ">": "\\textgreater{}",
-        "\N{MINUS SIGN}": "$-$",
-    }
+_CHARACTERS = LATEX_CHARACTERS | str.maketrans(
+    {sign: f"\\ensuremath{{\\{command}}}" for sign, command in _MATHS.items()}
+    | {"\N{MINUS SIGN}": "$-$"}
 )
 
 
