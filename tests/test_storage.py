@@ -254,6 +254,9 @@ def test_a_model_that_fits_can_replace_a_ready_one(two_stage, tmp_path):
 
 def test_the_labels_of_the_priors_states_count(two_stage, tmp_path):
     class Renamed(pf.models.EngineReplacement):
+        def parameters(self):
+            return pf.models.EngineReplacement(6, 2, 0.8).parameters()
+
         def state_labels(self):
             return ("fine", "bad")
 
