@@ -1,13 +1,10 @@
-"""Pictures of policies, beliefs and estimates: each function draws on the axes it is given."""
-
-from collections.abc import Mapping
+"""What an agent does at each belief, and what one simulated agent believed."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from pomdpfit._errors import ModelError
-from pomdpfit._estimate import Estimate
 from pomdpfit._model import Model
 from pomdpfit._simulate import Simulation
 from pomdpfit._solve import Solution
@@ -63,40 +60,6 @@ def beliefs(
     ax.set_xlabel("period")
     ax.set_ylabel("belief")
     ax.legend(loc="lower right", fontsize=8)
-    return ax
-
-
-def coefficients(
-    estimate: Estimate,
-    *,
-    truth: Mapping[str, float] | None = None,
-    alpha: float = 0.05,
-    ax: Axes | None = None,
-) -> Axes:
-    """Estimates with their intervals, each in units of its standard error around the estimate.
-
-    With `truth` (or another point, a published one say) its distance is drawn too. Entries without
-    a standard error are left out and named below.
-    """
-    ax = plt.gca() if ax is None else ax
-    se = estimate.bse
-    shown = [name for name in estimate.params.index if np.isfinite(se[name])]
-    place = np.arange(len(shown))[::-1]
-    interval = estimate.conf_int(alpha)
-    centre = estimate.params[shown].to_numpy()
-    low, high = ((interval[c][shown].to_numpy() - centre) / se[shown] for c in ("lower", "upper"))
-    ax.hlines(place, low, high, color="tab:blue")
-    ax.plot(np.zeros(len(shown)), place, "o", color="tab:blue", label="estimate and interval")
-    if truth is not None:
-        gap = [(truth[n] - estimate.params[n]) / se[n] if n in truth else np.nan for n in shown]
-        ax.plot(gap, place, "x", color="black", label="given point")
-    labels = [f"{n} = {v:.4g}" for n, v in zip(shown, centre, strict=True)]
-    ax.set_yticks(place, labels, fontsize=8)
-    ax.set_xlabel("distance from the estimate, in standard errors")
-    missing = [name for name in estimate.params.index if name not in shown]
-    if missing:
-        ax.set_title(f"no standard error: {', '.join(missing)}", fontsize=8)
-    ax.legend(fontsize=8)
     return ax
 
 
