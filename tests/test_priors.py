@@ -442,3 +442,18 @@ def test_known_priors_go_by_agent():
     ):
         with pytest.raises(pf.ModelError, match=message):
             pf.log_likelihood(BUS, TRUTH, panel, prior=pf.KnownPrior(belief), grid=GRID)
+
+
+def test_a_prior_that_is_fixed_stays_where_it_is():
+    """To the last bit, and it does not count as a parameter."""
+    x0 = np.array([0.3, 0.7])
+    fixed = {"x0": x0, "RC": TRUTH["RC"], **REST}
+    del fixed["stay"]
+    options = {"grid": GRID, "starts": 1, "start": TRUTH, "skip_hessian": True}
+    panel = drawn(60, 6)
+    held = pf.fit(BUS, panel, prior=pf.CommonPrior(), fixed=fixed, **options)
+    np.testing.assert_array_equal(held.theta["x0"], x0)
+    assert set(held.params.index) == {"stay[good]", "stay[bad]"}
+    del fixed["x0"]
+    known = pf.fit(BUS, panel, prior=pf.KnownPrior(x0), fixed=fixed, **options)
+    assert held.llf == pytest.approx(known.llf, abs=1e-7)

@@ -51,11 +51,12 @@ class Likelihood(AbstractLikelihood):
         if not isinstance(panel, Panel):
             raise PanelError(f"panel must be a pf.Panel, not {type(panel)}: see Panel.from_frame.")
         self.model, self.panel = model, panel
-        own = model.space() if space is None else space
+        given = model.space() if space is None else space
+        own = given.only(model.parameters())
         self._own = own
         sketch = checked_primitives(model, own.example(), own)
         self.prior = prior_or_default(prior, sketch.states)
-        self.space = own | self.prior.space(labels_of(model, sketch.states))
+        self.space = own | self.prior.space(labels_of(model, sketch.states)).as_in(given)
         panel.check(sketch)
         self.prior.check(sketch)
         self._covariates, context = panel.contexts(own.covariates, model.group_labels())
@@ -132,6 +133,21 @@ class Likelihood(AbstractLikelihood):
         if among is not None:
             derivatives = jnp.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
+
+    def push_rows(
+        self,
+        theta: Theta,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N T 2 p"]]:
+        """The terms, and the derivative of every single one of them along each direction."""
+        theta, value, state = self._solved(theta, part, None)
+        data = self._with_priors(theta, value)
+        terms, derivatives = _likelihood.push(
+            self._problem, dict(directions), theta, value, data, _likelihood.Terms.by_row
+        )
+        return self._result(theta, value, state, terms), finite_derivative(derivatives)
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None

@@ -13,6 +13,7 @@ d log l = (partial in theta) + (partial in v) dv/dtheta. The observation terms n
 they alone are asked for, v is None and nothing is solved.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -51,6 +52,10 @@ class Terms(NamedTuple):
     def by_part(self) -> Float[Array, "N 2"]:
         """Each agent's observation and choice part."""
         return jnp.stack([self.observation.sum(axis=1), self.choice.sum(axis=1)], axis=1)
+
+    def by_row(self) -> Float[Array, "N T 2"]:
+        """The observation and the choice term of each row."""
+        return jnp.stack([self.observation, self.choice], axis=-1)
 
 
 class Problem(eqx.Module):
@@ -148,13 +153,18 @@ def _pull_value(problem, free, fixed, value, covariates, back):  # type: ignore[
 
 
 def push(
-    problem: Problem, directions: dict, theta: Theta, value: Value, data: Data
-) -> tuple[Terms, Float[Array, "N 2 p"]]:
-    """The terms at theta, and the derivative of each agent's parts along each direction."""
+    problem: Problem,
+    directions: dict,
+    theta: Theta,
+    value: Value,
+    data: Data,
+    parts: Callable[[Terms], Array] = Terms.by_part,
+) -> tuple[Terms, Float[Array, "N *T 2 p"]]:
+    """The terms at theta, and the derivative of their parts (by agent or row) along directions."""
     moves = None
     if value is not None:
         moves = _push_value(problem, directions, theta, value, data.covariates)
-    return _push_terms(problem, directions, moves, theta, value, data)
+    return _push_terms(problem, directions, moves, theta, value, data, parts)
 
 
 @eqx.filter_jit
@@ -167,13 +177,13 @@ def _push_value(problem, directions, theta, value, covariates):  # type: ignore[
 
 
 @eqx.filter_jit
-def _push_terms(problem, directions, moves, theta, value, data):  # type: ignore[no-untyped-def]
-    def parts(moved: dict, value: Value) -> Array:
-        return problem.terms({**theta, **moved}, value, data).by_part()
+def _push_terms(problem, directions, moves, theta, value, data, parts):  # type: ignore[no-untyped-def]
+    def of(moved: dict, value: Value) -> Array:
+        return parts(problem.terms({**theta, **moved}, value, data))
 
     def along(direction: dict, move: Value) -> Array:
         here = {name: theta[name] for name in direction}
-        return jax.jvp(parts, (here, value), (direction, move))[1]
+        return jax.jvp(of, (here, value), (direction, move))[1]
 
     derivatives = jax.vmap(along)(directions, moves)
     return problem.terms(theta, value, data), jnp.moveaxis(derivatives, 0, -1)

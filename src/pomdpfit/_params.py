@@ -97,6 +97,10 @@ class ParameterSpace:
         """The same properties for these parameters alone."""
         return ParameterSpace({name: self.parameters[name] for name in names})
 
+    def as_in(self, other: "ParameterSpace") -> "ParameterSpace":
+        """The same parameters, those that are in the other space too with its properties."""
+        return ParameterSpace({n: other.parameters.get(n, p) for n, p in self.parameters.items()})
+
     def _replace(self, changes: Mapping[str, Mapping]) -> "ParameterSpace":
         new = {
             name: dataclasses.replace(p, **changes.get(name, {}))

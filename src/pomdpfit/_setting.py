@@ -45,5 +45,5 @@ class Setting:
             prior=self.prior,
             grid=self.grid,
             solver=self.solver,
-            space=None if space is None else space.only(self.model.parameters()),
+            space=space,
         )
