@@ -42,6 +42,9 @@ def compiled(function):
 
 emax = compiled(lambda b, q, available, scale, d: b(scale, d).emax(q, available))
 choice = compiled(lambda b, q, available, scale, d: b(scale, d).choice(q, available))
+correction = compiled(
+    lambda b, q, available, scale, d: b(scale, d).correction(b(scale, d).log_choice(q, available))
+)
 slope = compiled(
     lambda b, q, available, scale, d: jax.grad(lambda v: b(scale, d).emax(v, available))(q)
 )
@@ -84,6 +87,30 @@ def test_a_constant_moves_through_emax(build, q, c, available, scale, d):
     # The larger utilities, (8 + 1000) / (scale d), round in the last bit of |q + c|.
     tolerance = 20 * np.finfo(float).eps * (np.abs(q).max() + abs(c) + scale)
     assert abs(moved - emax[build](q, available, scale, d) - c) <= tolerance
+
+
+@both
+@given(q=q_values, available=masks, scale=scales, d=dissimilarities)
+@examples
+def test_choices_alone_give_emax_less_each_value(build, q, available, scale, d):
+    """The Hotz-Miller map: what is lost in log P comes back, up to rounding of q / (scale d)."""
+    got = np.asarray(correction[build](q, available, scale, d))
+    expected = emax[build](q, available, scale, d) - q
+    assert np.all(np.isposinf(got[~available]))
+    tolerance = 20 * np.finfo(float).eps * (8 / 0.1 + scale)
+    np.testing.assert_allclose(got[available], expected[available], atol=tolerance)
+
+
+def test_shocks_without_the_map_say_so():
+    class Other(pf.AbstractShock):
+        def emax(self, q, available=None):
+            return pf.Gumbel().emax(q, available)
+
+        def log_choice(self, q, available=None):
+            return pf.Gumbel().log_choice(q, available)
+
+    with pytest.raises(pf.ModelError, match=r"Other has no correction\(log_choice\)"):
+        Other().correction(np.log([0.5, 0.5]))
 
 
 @both

@@ -49,6 +49,16 @@ class AbstractShock(eqx.Module):
         """P(a is chosen)."""
         return jnp.exp(self.log_choice(q, available))
 
+    def correction(self, log_choice: Float[ArrayLike, "*b A"]) -> Float[Array, "*b A"]:
+        """e_a = emax(q) - q_a as a function of log P(a is chosen) alone: the Hotz-Miller map.
+
+        Infinite where an action has no probability. Differences of q follow: q_b - q_a = e_a - e_b.
+        """
+        raise ModelError(
+            f"{type(self).__name__} has no correction(log_choice), the map from choice "
+            "probabilities to emax(q) - q_a on which the inversion of rewards rests: write it."
+        )
+
     def check(self, actions: int) -> None:
         """Raise if these shocks do not fit a model with so many actions."""
 
@@ -72,6 +82,11 @@ class Gumbel(AbstractShock):
     def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """q_a / scale - log sum_b exp(q_b / scale)."""
         return jax.nn.log_softmax(_utility(q, self.scale, available), axis=-1)
+
+    def correction(self, log_choice):  # type: ignore[no-untyped-def]
+        """-scale * log P(a)."""
+        require_float64()
+        return -self.scale * jnp.asarray(log_choice)
 
     def check(self, actions: int) -> None:
         """The scale must be positive."""
@@ -111,6 +126,16 @@ class NestedLogit(AbstractShock):
         log_nest = weight[..., nest_of] - _logsumexp(weight)[..., None]
         within = jnp.where(shut, 0.0, own) - jnp.where(shut, 0.0, inclusive[..., nest_of])
         return jnp.where(shut, -jnp.inf, jnp.where(shut, 0.0, log_nest) + within)
+
+    def correction(self, log_choice):  # type: ignore[no-untyped-def]
+        """-scale * (d_g log P(a within its nest g) + log P(g))."""
+        require_float64()
+        own, nest_of = jnp.asarray(log_choice), _nest_of_action(self.nests)
+        log_nest = jnp.stack([_logsumexp(own[..., list(nest)]) for nest in self.nests], axis=-1)
+        shut, log_nest = jnp.isneginf(own), log_nest[..., nest_of]
+        within = jnp.where(shut, 0.0, own) - jnp.where(shut, 0.0, log_nest)
+        weighted = jnp.asarray(self.dissimilarity)[nest_of] * within
+        return jnp.where(shut, jnp.inf, -self.scale * (weighted + jnp.where(shut, 0.0, log_nest)))
 
     def check(self, actions: int) -> None:
         """Nests must partition the actions; dissimilarities lie in (0, 1]."""

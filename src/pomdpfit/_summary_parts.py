@@ -33,6 +33,12 @@ def notes_of(est: Any) -> tuple[str, ...]:
             f"near a bound (within two standard errors): {', '.join(est.near_boundary)}. "
             "Normal intervals may cross it and cover badly; prefer a bootstrap."
         )
+    if est.information.flat:
+        notes.append(
+            f"weak direction: {', '.join(est.information.flat[:4])} are told together far less "
+            "well than apart. pf.weak_directions(est) has the direction, "
+            "pf.profile_likelihood(est, name) the shape of the likelihood."
+        )
     if est.incidental:
         notes.append(
             f"{est.incidental} prior probabilities were estimated agent by agent. They are "

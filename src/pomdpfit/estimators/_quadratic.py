@@ -36,8 +36,12 @@ def bounded_quadratic(
         if share[first] < 1:
             active[first] = float(np.sign(move[first]))
             continue
-        pull = np.linalg.solve(triangle[: len(on)], basis[:, : len(on)].T @ (g - B @ d))
-        inward = [k for k, force in zip(on, pull, strict=True) if force * active[k] < 0]
+        force = basis[:, : len(on)].T @ (g - B @ d)
+        try:
+            pull = np.linalg.solve(triangle[: len(on)], force)
+        except np.linalg.LinAlgError:  # an entry and what follows from it (p, 1 - p) both active
+            pull = np.linalg.lstsq(triangle[: len(on)], force, rcond=None)[0]
+        inward = [k for k, each in zip(on, pull, strict=True) if each * active[k] < 0]
         if not inward:
             break
         del active[min(inward)]  # Bland: the first one, so that it ends

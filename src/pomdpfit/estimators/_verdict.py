@@ -28,13 +28,13 @@ def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, 
     gain = f"promised gain {climbs[-1].gain:.1e}"
     if information.hessian is None:
         return Result.CONVERGED, f"{gain}; no Hessian was asked for."
-    result, where = _curvature(information)
+    result, where = curvature(information)
     if result is Result.CONVERGED:
         return result, f"{gain}; the Hessian is definite."
     return result, f"{where} {result.advice()}"
 
 
-def _curvature(information: Information) -> tuple[Result, str]:
+def curvature(information: Information) -> tuple[Result, str]:
     """Whether the Hessian is that of a maximum, and along which entries it is not."""
     if not np.isfinite(information.bread).all():
         return Result.NOT_FINITE, "the Hessian is not finite."

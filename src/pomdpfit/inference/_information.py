@@ -16,6 +16,7 @@ from pomdpfit._types import Array, Float, Theta
 
 _STEP = 1e-3  # in standard errors
 _RIDGE = 1e-10
+WEAK = 1e-4  # of the curvature along the best direction: a hundred times its standard error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -97,6 +98,17 @@ class Information:
             A = np.where(self.first[:, None] == self.first[None, :], A, 0.0)
         scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), 1e-300))
         return np.linalg.eigh(0.5 * (A + A.T) * np.outer(scale, scale))
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        """The parameters in the flattest direction, if it is told a hundred times less well."""
+        if not self.names or not np.isfinite(self.bread).all():
+            return ()
+        values, vectors = self.eigenvalues()
+        if values[0] >= WEAK * values[-1]:
+            return ()
+        size = np.abs(vectors[:, 0])
+        return tuple(self.names[k] for k in np.argsort(-size, kind="stable") if size[k] > 0.1)
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:

@@ -1,0 +1,43 @@
+"""The best step between bounds where bounds meet: simplex rows at their corners, badly scaled."""
+
+import numpy as np
+import pytest
+
+from pomdpfit.estimators._quadratic import bounded_quadratic
+
+
+def corners(seed):
+    """Rows of two or three probabilities, most of them at a corner, and one free entry."""
+    rng = np.random.default_rng(seed)
+    rng.integers(2, 6)
+    sizes = rng.integers(2, 4, size=rng.integers(1, 4))
+    p, jacobian, low, high, c = int((sizes - 1).sum()) + 1, [], [], [], 0
+    for size in sizes:
+        x = rng.dirichlet(np.ones(size))
+        if rng.random() < 0.6:
+            x = np.eye(size)[rng.integers(size)]
+        rows = np.zeros((size, p))
+        rows[:-1, c : c + size - 1] = np.eye(size - 1)
+        rows[-1, c : c + size - 1] = -1.0
+        jacobian.append(rows)
+        low, high, c = [*low, *-x], [*high, *(1 - x)], c + size - 1
+    jacobian.append(np.eye(p)[-1:])
+    low, high = np.array([*low, -np.inf]), np.array([*high, np.inf])
+    scores = rng.normal(size=(rng.integers(1, 8), p)) * 10.0 ** rng.integers(-6, 6, size=p)
+    B = scores.T @ scores
+    B += 1e-10 * np.diag(np.where(np.diag(B) > 0, np.diag(B), 1.0))
+    g = rng.normal(size=p) * 10.0 ** rng.integers(-4, 6, size=p)
+    return B, g, np.concatenate(jacobian), low, high
+
+
+# In the first three p and 1 - p become active together, and their equations have no inverse.
+@pytest.mark.parametrize("seed", [9063, 10810, 17740, *range(25)])
+def test_a_step_is_allowed_and_does_not_go_down(seed):
+    B, g, jacobian, low, high = corners(seed)
+    d = bounded_quadratic(B, g, jacobian, low, high)
+    entries = jacobian @ d
+    # Sums of two entries of size up to one, but for the free one, which has no bounds.
+    assert (entries >= low - 1e-12).all()
+    assert (entries <= high + 1e-12).all()
+    gain = g @ d - d @ B @ d / 2
+    assert gain >= -1e-9 * (np.abs(g) @ np.abs(d))
