@@ -160,3 +160,15 @@ def test_the_whole_replication_twice_the_same(tmp_path):
     nearest = one["parts"]["conventions"]["nearest at 0.9999"]
     assert nearest["increments above 3"] == "dropped"
     assert abs(nearest["llf - published"]) < 5
+
+
+def test_the_real_buses_tell_every_parameter_apart(table3):
+    """Locally, that is. Expected standard errors are within a factor of three of the fit's own."""
+    report = pf.identify(table3)
+    assert report.identified
+    assert report.observations.rank == report.observations.dimension == 8
+    assert set(report.kernels["a"]) == {"replace"}
+    assert set(report.kernels["kind"]) == {"reset"}
+    assert report.mirrors == ()
+    ratio = report.table["std err, these agents"] / table3.bse
+    assert ratio.dropna().between(1 / 3, 3).all()
