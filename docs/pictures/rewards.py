@@ -60,6 +60,8 @@ def main() -> None:
         axes[2].loglog(
             np.array(sizes) - 1, ideal, ":", color=line.get_color(), label=f"$h^{power}$"
         )
+    axes[2].set_xticks([5, 10, 20, 40], ["5", "10", "20", "40"])
+    axes[2].minorticks_off()
     axes[2].set_xlabel("cells of the inversion's belief grid")
     axes[2].set_ylabel("largest error of a reward")
     axes[2].set_title("policy from 401 nodes")

@@ -28,7 +28,7 @@ from pomdpfit._version import __version__
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._finish import finish
 from pomdpfit.estimators._joint import Joint
-from pomdpfit.estimators._modes import SAME_VALUE
+from pomdpfit.estimators._modes import rank
 from pomdpfit.estimators._naming import Naming, align_paths, find_naming
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._race import run_paths
@@ -91,7 +91,7 @@ def fit(
     alive = [path for path in ended if path.alive]
     if not alive:
         raise EstimationError(_nothing_found(likelihood, paths))
-    ranked = sorted(alive, key=lambda path: _rank(path, estimator), reverse=True)
+    ranked = sorted(alive, key=lambda path: rank(path, estimator), reverse=True)
     ranked = align_paths(space, ranked, paths[0].theta, names)
     tell("standard errors", 0, 1)
     estimate = finish(
@@ -137,12 +137,6 @@ def prepare(
                 "free=[...], or give its value in fixed={...}."
             )
     return likelihood, restrictions
-
-
-def _rank(path: Path, estimator: AbstractEstimator) -> tuple[float, ...]:
-    """Two-stage estimates by their first stage first: that is their definition."""
-    values = tuple(climb.value for climb in path.decisive(estimator))
-    return tuple(round(v / SAME_VALUE) for v in values) if estimator.by_stages else values
 
 
 def _nothing_found(likelihood: AbstractLikelihood, paths: Sequence[Path]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pomdpfit._params import ParameterSpace
+from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._paths import Path
 
 SAME_VALUE = 1e-3  # in log-likelihood: far below what any test could tell apart
@@ -33,3 +34,12 @@ def join_equal(space: ParameterSpace, paths: Sequence[Path], leaves: Iterable[st
         else:
             kept.append(path)
     return kept
+
+
+def rank(path: Path, estimator: AbstractEstimator) -> tuple[float, ...]:
+    """What the highest path has most of: two-stage estimates by their first stage first.
+
+    That is their definition; differences below those between maxima do not count there.
+    """
+    values = tuple(climb.value for climb in path.decisive(estimator))
+    return tuple(round(v / SAME_VALUE) for v in values) if estimator.by_stages else values

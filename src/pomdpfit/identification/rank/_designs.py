@@ -69,7 +69,7 @@ def count_sequences(primitives: Primitives, first: Int[np.ndarray, "k"], periods
 
 def _follows(primitives: Primitives) -> list[dict[int, int]]:
     """For each z, in how many ways (over actions) each z' can follow."""
-    successors, possible = _successors(primitives)
+    successors, possible = possible_successors(primitives)
     rows: list[dict[int, int]] = []
     for z in range(primitives.observations):
         row: dict[int, int] = {}
@@ -79,7 +79,7 @@ def _follows(primitives: Primitives) -> list[dict[int, int]]:
     return rows
 
 
-def _successors(primitives: Primitives) -> tuple[np.ndarray, np.ndarray]:
+def possible_successors(primitives: Primitives) -> tuple[np.ndarray, np.ndarray]:
     """z'[z, a, k], and whether it has any mass at an action that can be taken."""
     kernel, Z = primitives.kernel, primitives.observations
     shape = (Z, *kernel.successors.shape[1:])
@@ -98,7 +98,7 @@ def all_sequences(
     periods: int,
 ) -> Sequences:
     """Every sequence that has a positive probability from some first z and some prior."""
-    successors, possible = _successors(primitives)
+    successors, possible = possible_successors(primitives)
     probability = np.asarray(primitives.kernel.probability)
     probability = np.broadcast_to(probability, (primitives.observations, *probability.shape[1:]))
     kind = np.arange(len(first) * len(beliefs))

@@ -22,6 +22,7 @@ from scipy.linalg import null_space
 from pomdpfit._model import Model, Primitives
 from pomdpfit._params import ParameterSpace
 from pomdpfit._types import Float, Theta
+from pomdpfit.identification.rank._designs import possible_successors
 from pomdpfit.identification.rank._primitive_moves import (
     Move,
     along_theta,
@@ -134,12 +135,7 @@ def reached(
     primitives: Primitives, first: list[int], periods: int | None
 ) -> tuple[set[int], set[int]]:
     """Observations that can be seen, and those that a transition can leave, in so many periods."""
-    kernel, Z = primitives.kernel, primitives.observations
-    shape = (Z, *kernel.successors.shape[1:])
-    successors = np.broadcast_to(np.asarray(kernel.successors), shape)
-    possible = np.broadcast_to(np.asarray(kernel.probability).sum(axis=(3, 4)) > 0, shape)
-    if primitives.available is not None:
-        possible = possible & np.asarray(primitives.available)[:, :, None]
+    successors, possible = possible_successors(primitives)
     seen, met, front = set(first), set(), set(first)
     while front and (periods is None or periods > 0):
         met |= front

@@ -8,7 +8,7 @@ import numpy as np
 from pomdpfit._entries import free_entries
 from pomdpfit.identification.rank._designs import Design
 from pomdpfit.identification.rank._invisible import MOST_UNKNOWNS, Invisible
-from pomdpfit.identification.rank._local_rank import Rank, in_words, overlap
+from pomdpfit.identification.rank._local_rank import WEAK, Rank, in_words, overlap
 from pomdpfit.identification.rank._singular_kernels import HARMLESS, kernels_in_words
 
 
@@ -139,7 +139,7 @@ def _bounds(report: Any) -> Iterator[str]:
 
 def _weak(rank: Rank) -> Iterator[str]:
     values = rank.values[-1]
-    weak = values[(values > rank.tolerance) & (values < 1e-3)]
+    weak = values[(values > rank.tolerance) & (values < WEAK)]
     for (k, direction), value in zip(rank.weak.iterrows(), weak, strict=True):
         yield (
             f"Weak direction {k}, told {1 / value:.1g} times less well than the best one: "

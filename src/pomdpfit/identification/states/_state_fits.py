@@ -20,7 +20,7 @@ from pomdpfit._types import Bool, Theta
 from pomdpfit._version import __version__
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._finish import finish
-from pomdpfit.estimators._modes import SAME_VALUE
+from pomdpfit.estimators._modes import rank
 from pomdpfit.estimators._naming import Naming, align_paths, find_naming
 from pomdpfit.estimators._paths import Path, run_path
 from pomdpfit.estimators._race import run_paths
@@ -79,12 +79,6 @@ def splits_of(
 def height(path: Path, estimator: AbstractEstimator) -> float:
     """The log-likelihood at the end of a path."""
     return float(sum(climb.value for climb in path.decisive(estimator)))
-
-
-def rank(path: Path, estimator: AbstractEstimator) -> tuple[float, ...]:
-    """Two-stage estimates by their first stage first: that is their definition."""
-    values = tuple(climb.value for climb in path.decisive(estimator))
-    return tuple(round(v / SAME_VALUE) for v in values) if estimator.by_stages else values
 
 
 def _lift(low: Path, high: Path, estimator: AbstractEstimator) -> float:
