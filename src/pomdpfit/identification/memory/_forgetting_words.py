@@ -1,6 +1,6 @@
 """What there is to say about forgetting, in sentences."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,15 +8,12 @@ import pandas as pd
 from pomdpfit._summary import Summary
 from pomdpfit.identification.memory._step_kernels import Memory
 
-if TYPE_CHECKING:
-    from pomdpfit.identification.memory._forgetting import Forgetting
-
 _NEXT = "z'"
 _FAR = 100_001  # beyond which no number of periods is named
 _SHOWN = ("agents", "TV median", "TV 95 %", "TV worst", "bound on TV worst", "D worst", "eta^M")
 
 
-def summary(found: "Forgetting", tolerance: float) -> Summary:
+def summary(found: Any, tolerance: float) -> Summary:
     """The curve at periods 0, 1, 2, 4, 8 ..., and notes."""
     last = len(found.curve) - 1
     shown = sorted({0, last, *(2**k for k in range(20) if 2**k < last)})
@@ -40,11 +37,11 @@ def summary(found: "Forgetting", tolerance: float) -> Summary:
     return Summary("How fast the prior is forgotten", facts, table, notes)
 
 
-def _whole(found: "Forgetting") -> bool:
+def _whole(found: Any) -> bool:
     return np.array_equal(found.beliefs, np.eye(len(found.states)))
 
 
-def verdict(found: "Forgetting", tolerance: float) -> str:
+def verdict(found: Any, tolerance: float) -> str:
     """After how many periods the prior no longer matters, or that it still does and why."""
     M = found.periods(tolerance)
     if M is not None:
@@ -75,7 +72,7 @@ def _never(kernels: pd.DataFrame) -> pd.DataFrame:
     return kernels[kernels["memory"].isin([Memory.ODDS, Memory.GROUPS])]
 
 
-def _promise(found: "Forgetting", tolerance: float) -> str:
+def _promise(found: Any, tolerance: float) -> str:
     """What Birkhoff's coefficient says of this panel and of any other."""
     worst = found.curve["bound on TV worst"].to_numpy()
     if worst[-1] > tolerance:
@@ -94,7 +91,7 @@ def _promise(found: "Forgetting", tolerance: float) -> str:
     return f"promised (Birkhoff, tau = {found.tau:.4f}): {along}; for any history whatever, {ever}."
 
 
-def _paper(found: "Forgetting") -> str:
+def _paper(found: Any) -> str:
     """The paper's bound, and whether it holds here."""
     if found.eta >= 1.0:
         return "the paper's bound D <= eta^M says nothing here: eta is 1, not below."
@@ -120,7 +117,7 @@ _MEANING = {
 }
 
 
-def _by_memory(found: "Forgetting") -> list[str]:
+def _by_memory(found: Any) -> list[str]:
     """Kernels that do not simply forget, by name."""
     notes = []
     for memory, meaning in _MEANING.items():
@@ -138,7 +135,7 @@ def _named(row: pd.Series) -> str:
     return f"{row['action']} at z = {row['z']}, z' = {row[_NEXT]}{context}"
 
 
-def _refuted(found: "Forgetting") -> list[str]:
+def _refuted(found: Any) -> list[str]:
     """Corners that some agent's data rule out."""
     return [
         f"x0 = ({', '.join(f'{p:g}' for p in found.beliefs[k])}) cannot have produced the data of "

@@ -1,6 +1,6 @@
 """Which priors the data speak for: a likelihood ratio over the x0 that were assumed."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,11 +9,8 @@ from scipy import stats
 from pomdpfit._errors import EstimationError
 from pomdpfit.identification.priors._prior_fits import ASSUMED, BESIDE, KNOWN
 
-if TYPE_CHECKING:
-    from pomdpfit.identification.priors._prior_set import PriorSet
 
-
-def region(found: "PriorSet", level: float) -> pd.DataFrame:
+def region(found: Any, level: float) -> pd.DataFrame:
     """2 (best - llf) of each common x0 against the chi-square quantile with |S| - 1 degrees.
 
     Those assumed, and the estimated one where pf.CommonPrior was fitted beside. The log-likelihood
@@ -34,7 +31,7 @@ def region(found: "PriorSet", level: float) -> pd.DataFrame:
     return frame
 
 
-def reference_rows(found: "PriorSet") -> dict[int, int]:
+def reference_rows(found: Any) -> dict[int, int]:
     """For each number of periods the row that deviations are measured from."""
     rows, chosen = found.estimates, {}
     for periods in found.periods:

@@ -1,17 +1,14 @@
 """What there is to say about a set of estimates, in sentences."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 
 from pomdpfit._summary import Summary
 from pomdpfit.identification.priors._prior_fits import ASSUMED, BESIDE
 
-if TYPE_CHECKING:
-    from pomdpfit.identification.priors._prior_set import PriorSet
 
-
-def summary(found: "PriorSet") -> Summary:
+def summary(found: Any) -> Summary:
     """Ranges with the most periods, widths with fewer, and notes."""
     longest = found.periods[-1]
     shown = ["lowest", "highest", "x0 at lowest", "x0 at highest"]
@@ -39,7 +36,7 @@ def summary(found: "PriorSet") -> Summary:
     return Summary(title, facts, table, notes)
 
 
-def _shrinking(found: "PriorSet") -> str:
+def _shrinking(found: Any) -> str:
     """The size of the set over periods."""
     parts = []
     for group in found.sizes:
@@ -52,7 +49,7 @@ def _shrinking(found: "PriorSet") -> str:
     )
 
 
-def _beside(found: "PriorSet") -> list[str]:
+def _beside(found: Any) -> list[str]:
     """The rules for x0 that were fitted beside, with the most periods."""
     rows = found.estimates
     rows = rows[(rows["kind"] == BESIDE) & (rows["periods"] == found.periods[-1])]
@@ -66,7 +63,7 @@ def _beside(found: "PriorSet") -> list[str]:
     return notes
 
 
-def _about_x0(found: "PriorSet") -> list[str]:
+def _about_x0(found: Any) -> list[str]:
     """Which x0 the data do not reject, and what that rests on."""
     told = found.region()
     told = told[(told["periods"] == found.periods[-1]) & (told["kind"] == ASSUMED)]
@@ -86,7 +83,7 @@ def _about_x0(found: "PriorSet") -> list[str]:
     ]
 
 
-def _left_out(found: "PriorSet") -> list[str]:
+def _left_out(found: Any) -> list[str]:
     """Fits that count nowhere."""
     lost = found.estimates[~found.estimates["converged"].astype(bool)]
     if lost.empty:
