@@ -190,8 +190,7 @@ class Likelihood(AbstractLikelihood):
 
     @functools.cached_property
     def _directions(self) -> dict[str, np.ndarray]:
-        directions = self.space.directions()
-        return {name: directions[name] for name in self.space.free_leaves}
+        return self.space.free_directions()
 
     def _with_priors(self, theta: Theta, value: Array | None) -> _likelihood.Data:
         """The data; where each agent has a prior of its own, with the best one at this theta."""

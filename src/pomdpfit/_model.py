@@ -192,6 +192,11 @@ def discount_parameter(value: float, *, fixed: bool = True) -> Parameter:
     return Parameter(value, Interval(0.0, 1.0, open_above=True), fixed=fixed)
 
 
+def action_names(model: Model, actions: int) -> tuple[str, ...]:
+    """Names of the actions; their numbers where the model has none."""
+    return model.action_labels() or tuple(map(str, range(actions)))
+
+
 @eqx.filter_jit
 def _build(model: Model, theta: Theta) -> Primitives:
     return model.primitives(theta)

@@ -248,6 +248,11 @@ class ParameterSpace:
             start += size
         return moves
 
+    def free_directions(self) -> dict[str, Float[np.ndarray, "p *shape"]]:
+        """The same for the leaves that are not fixed alone: the others do not move."""
+        moves = self.directions()
+        return {name: moves[name] for name in self.free_leaves}
+
     def _insert(self, vector: ArrayLike, base: Theta, *, unconstrained: bool) -> dict[str, Array]:
         require_float64()
         theta = {name: jnp.asarray(base[name]) for name in self.parameters}

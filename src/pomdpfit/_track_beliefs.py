@@ -59,7 +59,7 @@ def smooth_beliefs(
     return Beliefs(np.asarray(smoothed), log_sigma, panel, labels)
 
 
-_filter = eqx.filter_jit(run_filter)
+compiled_filter = eqx.filter_jit(run_filter)
 _smooth = eqx.filter_jit(run_smoother)
 
 
@@ -78,7 +78,7 @@ def _run(  # type: ignore[no-untyped-def]
     covariates, context = panel.contexts(model.space().covariates, model.group_labels())
     kernel = _stacked(model, theta, covariates)
     arrays = panel.arrays(context)
-    filtered: Filtered = _filter(kernel, arrays, x0)
+    filtered: Filtered = compiled_filter(kernel, arrays, x0)
     log_sigma = np.where(panel.continues & panel.informs, filtered.log_sigma, 0.0)
     if np.isneginf(log_sigma).any():
         i, t = np.argwhere(np.isneginf(log_sigma))[0]

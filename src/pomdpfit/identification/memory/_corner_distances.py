@@ -8,15 +8,14 @@ in each argument, so that the largest distance over the whole polytope is that o
 
 import itertools
 
-import equinox as eqx
 import numpy as np
 
-from pomdpfit._belief import run_filter
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._priors import KnownPrior
+from pomdpfit._track_beliefs import compiled_filter
 from pomdpfit._types import ArrayLike, Bool, Float, Int
 from pomdpfit.identification.memory._metrics import (
     diameter,
@@ -25,8 +24,6 @@ from pomdpfit.identification.memory._metrics import (
     total_variation,
 )
 from pomdpfit.identification.memory._step_kernels import step_matrices
-
-_filter = eqx.filter_jit(run_filter)
 
 
 def checked_corners(beliefs: ArrayLike | None, states: int) -> Float[np.ndarray, "k S"]:
@@ -46,7 +43,8 @@ def corner_beliefs(
     kernel: Kernel, arrays: PanelArrays, corners: Float[np.ndarray, "k S"]
 ) -> Float[np.ndarray, "k N T S"]:
     """log x_t of every agent from every corner; all -inf once the data have refuted the corner."""
-    return np.stack([np.asarray(_filter(kernel, arrays, x[None]).log_belief) for x in corners])
+    each = (compiled_filter(kernel, arrays, x[None]).log_belief for x in corners)
+    return np.stack([np.asarray(log_x) for log_x in each])
 
 
 def largest_distances(

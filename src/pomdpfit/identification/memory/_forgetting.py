@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, action_names, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import KnownPrior, labels_of
@@ -165,7 +165,7 @@ def forgetting(
     context = np.asarray(arrays.context)
     steps = panel_steps(context, panel.z, panel.a, panel.informs)
     possible = model_steps(kernel, int(context.max()) + 1, model.available())
-    actions = model.action_labels() or tuple(map(str, range(kernel.actions)))
+    actions = action_names(model, kernel.actions)
     return Forgetting(
         kernels=coefficient_table(kernel, possible, steps[panel.continues], actions),
         beliefs=corners,

@@ -5,6 +5,7 @@ an expectation. Where there are too many, they are simulated; with a panel, they
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -33,7 +34,7 @@ class Question:
     prior: AbstractPrior
     grid: AbstractScheme
 
-    @property
+    @functools.cached_property
     def primitives(self) -> Primitives:
         """At theta."""
         own = self.space.only(self.model.parameters())
@@ -123,8 +124,7 @@ def _scores(
     also = part is Part.BOTH and known is not None and known.fixed and known.shape == ()
     also = also and float(theta["discount"]) > 0
     wider = space.free("discount") if also else space
-    moves = {n: d for n, d in wider.directions().items() if n in wider.free_leaves}
-    terms, scores = likelihood.push_rows(theta, moves, part=part)
+    terms, scores = likelihood.push_rows(theta, wider.free_directions(), part=part)
     seen = np.flatnonzero(np.abs(scores).sum(axis=(0, 2, 3)))  # a last row may score nothing
     scores = scores[:, : seen[-1] + 1 if len(seen) else 1]
     if not also:

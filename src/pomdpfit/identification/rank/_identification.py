@@ -81,7 +81,7 @@ class Identification:
         likelihood, weights = self.evidence.likelihood, self.evidence.weights
         kept = weights > 1e-12 * weights.max()
         root = np.sqrt(weights[kept])
-        moves = {n: d for n, d in space.directions().items() if n in space.free_leaves}
+        moves = space.free_directions()
 
         def law(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             theta = space.from_vector(point, self.question.theta)

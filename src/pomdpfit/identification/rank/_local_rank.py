@@ -180,7 +180,7 @@ def readable(null: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "k p"]:
 
 def named_directions(directions: Float[np.ndarray, "k p"], space: ParameterSpace) -> pd.DataFrame:
     """Directions in the free coordinates as moves of every entry of the free parameters."""
-    moves = {name: space.directions()[name] for name in space.free_leaves}
+    moves = space.free_directions()
     columns = [n for name in moves for n in space.parameters[name].entry_names(name).flat]
     flat = [np.tensordot(directions, move, axes=1) for move in moves.values()]
     table = [part.reshape(len(directions), int(np.prod(part.shape[1:]))) for part in flat]

@@ -4,29 +4,32 @@ Choices show differences of action values in units of the shocks. So something m
 given: that is computed here for the model at hand, not assumed.
 """
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 import pandas as pd
 
+from pomdpfit._model import action_names
 from pomdpfit.identification.rank._evidence import Evidence, Question
 from pomdpfit.identification.rank._local_rank import Rank, local_rank
-from pomdpfit.identification.rank._primitive_moves import along_theta
+from pomdpfit.identification.rank._primitive_moves import Move, along_theta
 
 
 def normalised(question: Question, found: Evidence, everything: Rank) -> pd.DataFrame:
     """A row for each thing taken as given: its value, and what would change without it."""
+    moves = along_theta(question.model, question.theta, found.likelihood.space)
     rows = {
-        "reward of a reference action": _reference(question, found),
+        "reward of a reference action": _reference(question, moves),
         "discount": _discount(question, found, everything),
-        "scale of the shocks": _scale(question, found),
+        "scale of the shocks": _scale(question, moves),
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["taken as", "if it were not"])
 
 
-def _reference(question: Question, found: Evidence) -> tuple[str, str]:
+def _reference(question: Question, moves: Sequence[Move]) -> tuple[str, str]:
     primitives = question.primitives
-    actions = question.model.action_labels() or tuple(map(str, range(primitives.actions)))
-    moves = along_theta(question.model, question.theta, found.likelihood.space)
+    actions = action_names(question.model, primitives.actions)
     known = [
         name
         for a, name in enumerate(actions)
@@ -80,9 +83,8 @@ def _discount_freed(found: Evidence, along: np.ndarray, everything: Rank) -> str
     return f"{text}, and the standard error of {worst}"
 
 
-def _scale(question: Question, found: Evidence) -> tuple[str, str]:
+def _scale(question: Question, moves: Sequence[Move]) -> tuple[str, str]:
     shock = question.primitives.shock
-    moves = along_theta(question.model, question.theta, found.likelihood.space)
     if any(np.any(part != 0) for m in moves for n, part in m.items() if n.startswith("shock")):
         return "estimated: it depends on theta", "--"
     scale = getattr(shock, "scale", None)

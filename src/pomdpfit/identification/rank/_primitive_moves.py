@@ -35,7 +35,7 @@ def parts(primitives: Primitives) -> dict:
 
 def along_theta(model: Model, theta: Theta, space: ParameterSpace) -> list[Move]:
     """How the primitives move with each free coordinate of the space (a prior's move nothing)."""
-    directions = {n: d for n, d in space.directions().items() if n in space.free_leaves}
+    directions = space.free_directions()
     at = {n: jnp.asarray(theta[n]) for n in model.parameters()}
     own = {n: jnp.asarray(d) for n, d in directions.items() if n in at}
     count = len(next(iter(directions.values()))) if directions else 0

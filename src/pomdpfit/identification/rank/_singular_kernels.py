@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from pomdpfit._model import Model, Primitives
+from pomdpfit._model import Model, Primitives, action_names
 from pomdpfit._priors import labels_of
 
 _ZERO = 1e-10  # of the largest entry: beyond what rounding leaves
@@ -37,7 +37,7 @@ def singular_kernels(model: Model, primitives: Primitives) -> pd.DataFrame:
     """A row for each (z', z, a) whose kernel has not full rank, with what kind it is of."""
     if primitives.states == 1:
         return pd.DataFrame(columns=["z'", "z", "a", "rank", "kind", "states"])
-    actions = model.action_labels() or tuple(map(str, range(primitives.actions)))
+    actions = action_names(model, primitives.actions)
     states = labels_of(model, primitives.states)
     kernel, available = primitives.kernel, primitives.available
     successors, probability = np.asarray(kernel.successors), np.asarray(kernel.probability)

@@ -15,7 +15,7 @@ import pandas as pd
 from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, action_names, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._parallel import run_parallel
 from pomdpfit._params import ParameterSpace
@@ -100,7 +100,7 @@ def fit_by_inversion(
         raise EstimationError("the model has no free reward parameters: there is nothing to find.")
     theta: Theta = space.check({**space.example(), **(start or {}), **_arrays(fixed)})
     sketch = checked_primitives(model, {n: theta[n] for n in model.space().parameters})
-    labels = model.action_labels() or tuple(map(str, range(sketch.actions)))
+    labels = action_names(model, sketch.actions)
     task = _Task(
         model,
         panel,

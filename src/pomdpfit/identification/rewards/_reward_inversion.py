@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError, SolveError
-from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._model import Model, Primitives, action_names, checked_primitives
 from pomdpfit._policy import ActionValues, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import labels_of
@@ -127,7 +127,7 @@ def invert_rewards(
     grid                 belief grid; that of the solution, or the model's default
     """
     primitives = checked_primitives(model, theta)
-    actions = model.action_labels() or tuple(map(str, range(primitives.actions)))
+    actions = action_names(model, primitives.actions)
     a0 = action_number(reference, actions, primitives)
     if grid is None and isinstance(policy, Solution):
         grid = policy.grid
