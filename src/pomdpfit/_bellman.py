@@ -2,8 +2,8 @@
 
 (T V)(z, x) = emax_a { r(z, x, a) + beta sum_k sigma_k(x) V(z_k, lambda_k(x)) }
 
-The sum over successors is linear in the stored coefficients of V: `Stencil` holds the positions
-and weights, computed once for each theta. What is left of T acts on every node by itself.
+The sum over successors is linear in the stored coefficients of V: the stencil holds positions and
+weights, computed once for each theta. What is left of T acts on every node by itself.
 """
 
 import equinox as eqx
@@ -13,33 +13,39 @@ import jax.numpy as jnp
 from pomdpfit import _grid
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._types import Array, Float, Int
+from pomdpfit._stencil import SharedStencil, make_stencil
+from pomdpfit._types import Array, Float
 
 
-class Stencil(eqx.Module):
-    """sum_k sigma_k V(z_k, lambda_k) at every node as a sparse linear map of V's coefficients."""
+class Transfer(eqx.Module):
+    """d -> sum_a share_a E_a d: what a small change of V tomorrow is worth today.
 
-    successors: Int[Array, "#Z A K"]
-    position: Int[Array, "#Z A K n V"]
-    weight: Float[Array, "#Z A K n V c"]
+    Where slopes are kept, `turn` is what a change of values does to the slope of the choice.
+    """
 
-    def gather(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A K n V"]:
-        """The coefficients that each (z, a, k, node) reads."""
-        flat = coefficients.reshape(coefficients.shape[0], -1)
-        return flat[self.successors[..., None, None], self.position]
+    stencil: SharedStencil
+    share: Float[Array, "Z A n"]
+    turn: Float[Array, "Z A n"] | None
+    discount: Float[Array, ""]  # the row sums: constants are moved to discount times themselves
 
-    def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A n c"]:
-        """The expected value of the next period at every node, for each action."""
-        return jnp.einsum("zaknv,zaknvc->zanc", self.gather(coefficients), self.weight)
+    def __call__(self, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
+        """T'(V) d."""
+        expected = self.stencil.by_action(d)
+        parts = (self.share[:, a, :, None] * part for a, part in enumerate(expected))
+        total = sum(parts, jnp.zeros_like(d))
+        if self.turn is None:
+            return total
+        turned = sum(self.turn[:, a] * part[..., 0] for a, part in enumerate(expected))
+        return jnp.stack([total[..., 0], total[..., 1] + turned], axis=-1)
 
 
 def memory_needed(primitives: Primitives, scheme: AbstractScheme) -> int:
     """Bytes for the stencil and the work arrays of the same size beside it."""
     kernel, S = primitives.kernel, primitives.states
-    rows = max(kernel.successors.shape[0], kernel.probability.shape[0])
-    entries = rows * kernel.actions * kernel.successors.shape[2]
-    entries *= scheme.size(S) * scheme.width(S)
-    return 3 * 8 * entries * (1 + scheme.coefficients)
+    laws = sum(len(set(pattern.law)) * pattern.slots for pattern in kernel.sharing())
+    stencil = laws * scheme.size(S) * scheme.width(S) * (1 + scheme.coefficients)
+    tables = primitives.observations * kernel.actions * scheme.size(S) * scheme.coefficients
+    return 8 * (3 * stencil + 8 * tables)
 
 
 def refuse_if_too_large(primitives: Primitives, scheme: AbstractScheme) -> None:
@@ -56,62 +62,61 @@ def refuse_if_too_large(primitives: Primitives, scheme: AbstractScheme) -> None:
 class BellmanOperator(eqx.Module):
     """T on coefficients (Z, n, c), with its action values and its derivative."""
 
-    stencil: Stencil
+    stencil: SharedStencil
     reward: Float[Array, "Z A n c"]
     primitives: Primitives
+    scheme: AbstractScheme = eqx.field(static=True)
 
     def action_values(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z A n c"]:
         """Coefficients of q(z, ., a) = r + beta * expected next value."""
         return self.reward + self.primitives.discount * self.stencil(coefficients)
 
-    def _split(self, q: Float[Array, "Z A n c"]) -> tuple[Array, Array | None, Array | None]:
-        """Values with actions last, slopes likewise (or None), and the availability mask."""
-        by_action = jnp.moveaxis(q, 1, -1)
-        available = self.primitives.available
-        mask = None if available is None else available[:, None, :]
-        slope = by_action[:, :, 1] if q.shape[-1] == 2 else None
-        return by_action[:, :, 0], slope, mask
+    def _split(self, coefficients: Float[Array, "Z n c"]) -> tuple[Array, Array | None]:
+        """Values of q with actions last, and slopes likewise (or None)."""
+        beta, expected = self.primitives.discount, self.stencil.by_action(coefficients)
+        q = [self.reward[:, a] + beta * part for a, part in enumerate(expected)]
+        value = jnp.stack([part[..., 0] for part in q], axis=-1)
+        if coefficients.shape[-1] == 1:
+            return value, None
+        return value, jnp.stack([part[..., 1] for part in q], axis=-1)
 
-    def best(self, q: Float[Array, "Z A n c"]) -> Float[Array, "Z n c"]:
-        """emax over actions; the slope of emax is the choice-weighted slope (envelope theorem)."""
-        value, slope, mask = self._split(q)
-        shock = self.primitives.shock
-        top = shock.emax(value, mask)
-        if slope is None:
-            return top[..., None]
-        return jnp.stack([top, (shock.choice(value, mask) * slope).sum(axis=-1)], axis=-1)
+    @property
+    def _mask(self) -> Array | None:
+        available = self.primitives.available
+        return None if available is None else available[:, None, :]
 
     def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
-        """T V."""
-        return self.best(self.action_values(coefficients))
+        """T V: emax over actions; its slope is the choice-weighted slope of q (envelope theorem)."""
+        value, slope = self._split(coefficients)
+        shock = self.primitives.shock
+        top = shock.emax(value, self._mask)
+        if slope is None:
+            return top[..., None]
+        steep = (shock.choice(value, self._mask) * slope).sum(axis=-1)
+        return jnp.stack([top, steep], axis=-1)
 
-    def derivative(self, coefficients: Float[Array, "Z n c"]) -> Stencil:
-        """T'(V), a linear map of the stencil's shape whose actions are to be added up.
+    def with_derivative(self, coefficients: Float[Array, "Z n c"]) -> tuple[Array, Transfer]:
+        """T V, and T'(V).
 
         Value row: beta p_a. Slope row: beta p_a on the slopes, and beta times the change of p
         along the slopes of q on the values.
         """
-        value, slope, mask = self._split(self.action_values(coefficients))
-        shock, beta = self.primitives.shock, self.primitives.discount
-        choice = jnp.moveaxis(shock.choice(value, mask), -1, 1)[:, :, None, :, None, None]
-        weight = beta * choice * self.stencil.weight
-        if slope is not None:
-            turn = jax.jvp(lambda q: shock.choice(q, mask), (value,), (slope,))[1]
-            turn = jnp.moveaxis(turn, -1, 1)[:, :, None, :, None]
-            weight = weight.at[..., 1].add(beta * turn * self.stencil.weight[..., 0])
-        shape = weight.shape[:3]
-        return Stencil(
-            jnp.broadcast_to(self.stencil.successors, shape),
-            jnp.broadcast_to(self.stencil.position, weight.shape[:-1]),
-            weight,
-        )
+        value, slope = self._split(coefficients)
+        shock, beta, mask = self.primitives.shock, self.primitives.discount, self._mask
+        top, choice = shock.emax_and_choice(value, mask)
+        share = beta * jnp.moveaxis(choice, -1, 1)
+        if slope is None:
+            return top[..., None], Transfer(self.stencil, share, None, beta)
+        turn = jax.jvp(lambda q: shock.choice(q, mask), (value,), (slope,))[1]
+        image = jnp.stack([top, (choice * slope).sum(axis=-1)], axis=-1)
+        return image, Transfer(self.stencil, share, beta * jnp.moveaxis(turn, -1, 1), beta)
+
+    def derivative(self, coefficients: Float[Array, "Z n c"]) -> Transfer:
+        """T'(V)."""
+        return self.with_derivative(coefficients)[1]
 
 
 def bellman_operator(primitives: Primitives, scheme: AbstractScheme) -> BellmanOperator:
     """The operator of these primitives on this scheme's grid."""
-    kernel = primitives.kernel
-    position, weight = scheme.perspective(jnp.asarray(kernel.probability))
     reward = scheme.linear(jnp.moveaxis(primitives.reward, 2, 1))
-    return BellmanOperator(
-        Stencil(jnp.asarray(kernel.successors), position, weight), reward, primitives
-    )
+    return BellmanOperator(make_stencil(primitives.kernel, scheme), reward, primitives, scheme)

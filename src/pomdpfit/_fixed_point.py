@@ -1,8 +1,9 @@
 """V = T V as a differentiable function of the primitives.
 
 The iteration itself is not differentiated. By the implicit function theorem
-dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes, matrix-free and
-transposable: forward and reverse mode both come from this one rule.
+dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes. It is made
+forward, for all directions at once: a sweep over many right-hand sides costs little more than one,
+and much less than a transposed sweep, which would have to scatter where this one gathers.
 """
 
 from collections.abc import Callable
@@ -20,10 +21,10 @@ from pomdpfit.solvers import (
     Plan,
     SolverState,
     backward_induction,
-    linear_solver,
+    solve_many,
 )
 
-_LINEAR_TOLERANCE = 1e-13
+_LINEAR_TOLERANCE = 1e-12
 
 
 def solve_infinite(
@@ -55,6 +56,21 @@ def attached_value(
     return solve_finite(primitives, scheme)
 
 
+def attached_moves(
+    primitives_at: Callable[[dict], Primitives],
+    at: dict,
+    directions: dict,
+    solved: Float[Array, "*H Z n c"],
+    scheme: AbstractScheme,
+    plan: Plan,
+) -> Float[Array, "p *H Z n c"]:
+    """How the value that has been solved for moves along each of p directions of `at`."""
+    if primitives_at(at).horizon is None:
+        return implicit_moves(primitives_at, at, directions, solved, scheme, plan)
+    value = lambda moved: solve_finite(primitives_at(moved), scheme)
+    return jax.vmap(lambda direction: jax.jvp(value, (at,), (direction,))[1])(directions)
+
+
 @eqx.filter_custom_jvp
 def implicit_value(
     primitives: Primitives, coefficients: Array, *, scheme: AbstractScheme, plan: Plan
@@ -70,9 +86,38 @@ def _implicit_jvp(
     primitives, coefficients = primals
     along: Callable = lambda p: bellman_operator(p, scheme)(coefficients)
     _, change = eqx.filter_jvp(along, (primitives,), (tangents[0],))
-    derivative = bellman_operator(primitives, scheme).derivative(coefficients)
-    solve = linear_solver(derivative, plan, _LINEAR_TOLERANCE, transposable=True)
-    return coefficients, solve(change)
+    return coefficients, _solved(primitives, coefficients, change[..., None], scheme, plan)[..., 0]
+
+
+def implicit_moves(
+    primitives_at: Callable[[dict], Primitives],
+    at: dict,
+    directions: dict,
+    coefficients: Float[Array, "Z n c"],
+    scheme: AbstractScheme,
+    plan: Plan,
+) -> Float[Array, "p Z n c"]:
+    """dV along each of p directions in which `at` moves, all solved for in one go."""
+
+    def change(direction: dict) -> Array:
+        along = lambda moved: bellman_operator(primitives_at(moved), scheme)(coefficients)
+        return jax.jvp(along, (at,), (direction,))[1]
+
+    right = jax.vmap(change, out_axes=-1)(directions)
+    moves = _solved(primitives_at(at), coefficients, right, scheme, plan)
+    return jnp.moveaxis(moves, -1, 0)
+
+
+def _solved(
+    primitives: Primitives,
+    coefficients: Float[Array, "Z n c"],
+    change: Float[Array, "Z n c q"],
+    scheme: AbstractScheme,
+    plan: Plan,
+) -> Float[Array, "Z n c q"]:
+    """(I - T'(V))^-1 change."""
+    transfer = bellman_operator(primitives, scheme).derivative(coefficients)
+    return solve_many(transfer, change, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
 
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:

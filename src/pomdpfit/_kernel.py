@@ -3,7 +3,13 @@
 For each (z, a) only the K observations z' that can follow are stored: `successors[z, a, k]` is z'
 and `probability[z, a, k, s, s']` its kernel. The z axis has length 1 where nothing depends on z.
 Successors of one (z, a) are distinct; shorter lists are padded with zero mass.
+
+What rows share by construction (every mileage but the last moves alike; after a reset nothing
+depends on where one was) is kept as `patterns`: it is known before any number is, and lets the
+Bellman operator compute each law once instead of once for every z.
 """
+
+import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,12 +20,36 @@ from pomdpfit._errors import ModelError
 from pomdpfit._types import Array, ArrayLike, Bool, Float, Int
 
 
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """What the rows of one action share.
+
+    law[z] is the first z whose probabilities are the same, slot by slot; beyond the first `slots`
+    there is padding alone. With `everywhere` successors are the same at all z as well, and with
+    `blind` the probabilities at all s: the action forgets everything.
+    """
+
+    law: tuple[int, ...]
+    slots: int
+    everywhere: bool = False
+    blind: bool = False
+
+
 class Kernel(eqx.Module):
     """P(z', s' | z, s, a) as the K successors of each (z, a) and a matrix over (s, s') for each."""
 
     successors: Int[ArrayLike, "#Z A K"]
     probability: Float[ArrayLike, "#Z A K S S"]
     observations: int = eqx.field(static=True)
+    patterns: tuple[Pattern, ...] | None = eqx.field(static=True, default=None)
+
+    def sharing(self) -> tuple[Pattern, ...]:
+        """The pattern of each action: as given, or what the shapes tell."""
+        if self.patterns is not None:
+            return self.patterns
+        one_law, one_list = len(self.probability) == 1, len(self.successors) == 1
+        law = (0,) * self.observations if one_law else tuple(range(self.observations))
+        return (Pattern(law, self.probability.shape[2], one_law and one_list),) * self.actions
 
     @property
     def states(self) -> int:
@@ -78,6 +108,7 @@ class Kernel(eqx.Module):
                 f"{mass[z, a, s]:.6g}."
             )
         _check_distinct(successors, probability)
+        _check_patterns(self.patterns, successors, probability)
 
 
 def at_z(table: ArrayLike, z: Int[Array, "*b"], *further: ArrayLike | slice) -> Array:
@@ -108,6 +139,25 @@ def _check_shapes(successors: np.ndarray, probability: np.ndarray, observations:
             f"successor {successors[z, a, k]} of (z={z}, a={a}) is not one of the observations "
             f"0..{observations - 1}."
         )
+
+
+def _check_patterns(
+    patterns: tuple[Pattern, ...] | None, successors: np.ndarray, probability: np.ndarray
+) -> None:
+    """What is said to be shared must be: otherwise values would be wrong in silence."""
+    for a, pattern in enumerate(patterns or ()):
+        own, law = probability[:, a], np.array(pattern.law)
+        like = own[law] if len(own) > 1 else own
+        kept = (own == like).all() and not own[:, pattern.slots :].any()
+        if pattern.everywhere:
+            kept = kept and (own == own[:1]).all() and (successors[:, a] == successors[:1, a]).all()
+        if pattern.blind:
+            kept = kept and (own == own[:, :, :1]).all()
+        if not kept:
+            raise ModelError(
+                f"the rows of action {a} are not shared as the kernel's pattern says. Leave "
+                "patterns out, or use the kernel builders, which know them."
+            )
 
 
 def _check_distinct(successors: np.ndarray, probability: np.ndarray) -> None:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._errors import ModelError
-from pomdpfit._kernel import Kernel
+from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._precision import in_float64
 from pomdpfit._types import ArrayLike, Bool, Float
 
@@ -80,7 +80,8 @@ def increment_kernel(
     leads = (successors[:, 0, :, None] == reached[:, None, :]) & real[:, 0, :, None]
     by_increment = jnp.einsum("sj,st->jst", increments, transition)
     merged = jnp.einsum("zkj,jst->zkst", leads.astype(float), by_increment)
-    return Kernel(successors, merged[:, None], observations=bins)
+    alike = tuple(0 if z <= bins - J else z for z in range(bins))
+    return Kernel(successors, merged[:, None], bins, (Pattern(alike, successors.shape[2]),))
 
 
 @in_float64
@@ -99,7 +100,8 @@ def reset_kernel(observations: int, law: Float[ArrayLike, "K S"], first: int = 0
         )
     probability = jnp.broadcast_to(law[:, None, :], (K, S, S))
     successors = first + np.arange(K)
-    return Kernel(successors[None, None], probability[None, None], observations=observations)
+    pattern = Pattern((0,) * observations, K, everywhere=True, blind=True)
+    return Kernel(successors[None, None], probability[None, None], observations, (pattern,))
 
 
 @in_float64
@@ -122,7 +124,8 @@ def join_actions(*kernels: Kernel) -> Kernel:
         successors.append(np.broadcast_to(padded, (rows, *padded.shape[1:])))
         mass = jnp.pad(kernel.probability, [(0, 0), (0, 0), (0, short), (0, 0), (0, 0)])
         probability.append(jnp.broadcast_to(mass, (rows, *mass.shape[1:])))
-    return Kernel(np.concatenate(successors, 1), jnp.concatenate(probability, 1), observations=Z)
+    patterns = tuple(pattern for kernel in kernels for pattern in kernel.sharing())
+    return Kernel(np.concatenate(successors, 1), jnp.concatenate(probability, 1), Z, patterns)
 
 
 def _padded(lists: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 
 from pomdpfit._belief import Filtered, run_filter
-from pomdpfit._fixed_point import attached_value
+from pomdpfit._fixed_point import attached_moves, attached_value
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
 from pomdpfit._panel_arrays import PanelArrays
@@ -30,6 +31,8 @@ from pomdpfit._scene import Covariates, Scene, for_each_context, make_scene, sta
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.solvers import Plan
+
+_TOGETHER = 64  # directions along which the value is differentiated at once
 
 Value = Float[Array, "C *H Z n c"] | None
 
@@ -80,6 +83,20 @@ class Problem(eqx.Module):
         if not covariates:
             return attach((solved[0], {}))[None]
         return jax.lax.map(attach, (solved, dict(covariates)))
+
+    def value_moves(
+        self, theta: Theta, directions: dict, solved: Array, covariates: Covariates
+    ) -> Float[Array, "p C *H Z n c"]:
+        """How the value moves along each of p directions."""
+        here = {name: theta[name] for name in directions}
+
+        def moves(pair: tuple[Array, dict]) -> Array:
+            at = lambda moved: self.model.primitives({**theta, **moved, **pair[1]})
+            return attached_moves(at, here, directions, pair[0], self.grid, self.plan)
+
+        if not covariates:
+            return moves((solved[0], {}))[:, None]
+        return jnp.swapaxes(jax.lax.map(moves, (solved, dict(covariates))), 0, 1)
 
     def terms(self, theta: Theta, value: Value, data: Data) -> Terms:
         """All terms at theta, given the value there; differentiable in both."""
@@ -148,8 +165,15 @@ def _pull_terms(problem, free, fixed, value, data, weights):  # type: ignore[no-
 
 @eqx.filter_jit
 def _pull_value(problem, free, fixed, value, covariates, back):  # type: ignore[no-untyped-def]
-    _, pullback = jax.vjp(lambda free: problem.value(free | fixed, value, covariates), free)
-    return pullback(back)[0]
+    """Forward, one direction for each entry: see `_fixed_point`."""
+    flat, unflatten = jax.flatten_util.ravel_pytree(free)
+    parts = []
+    for k in range(0, flat.size, _TOGETHER):
+        rows = jnp.eye(flat.size)[k : k + _TOGETHER]
+        directions = jax.vmap(unflatten)(rows)
+        moves = problem.value_moves(free | fixed, directions, value, covariates)
+        parts.append((moves * back).sum(axis=tuple(range(1, moves.ndim))))
+    return unflatten(jnp.concatenate(parts))
 
 
 def push(
@@ -169,11 +193,7 @@ def push(
 
 @eqx.filter_jit
 def _push_value(problem, directions, theta, value, covariates):  # type: ignore[no-untyped-def]
-    def along(direction: dict) -> Array:
-        at = lambda moved: problem.value({**theta, **moved}, value, covariates)
-        return jax.jvp(at, ({name: theta[name] for name in direction},), (direction,))[1]
-
-    return jax.vmap(along)(directions)
+    return problem.value_moves(theta, directions, value, covariates)
 
 
 @eqx.filter_jit

@@ -49,6 +49,12 @@ class AbstractShock(eqx.Module):
         """P(a is chosen)."""
         return jnp.exp(self.log_choice(q, available))
 
+    def emax_and_choice(
+        self, q: Float[ArrayLike, "*b A"], available: Bool[ArrayLike, "*b A"] | None = None
+    ) -> tuple[Float[Array, "*b"], Float[Array, "*b A"]]:
+        """Both at once, for shocks whose work they share."""
+        return self.emax(q, available), self.choice(q, available)
+
     def correction(self, log_choice: Float[ArrayLike, "*b A"]) -> Float[Array, "*b A"]:
         """e_a = emax(q) - q_a as a function of log P(a is chosen) alone: the Hotz-Miller map.
 
@@ -82,6 +88,14 @@ class Gumbel(AbstractShock):
     def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """q_a / scale - log sum_b exp(q_b / scale)."""
         return jax.nn.log_softmax(_utility(q, self.scale, available), axis=-1)
+
+    def emax_and_choice(self, q, available=None):  # type: ignore[no-untyped-def]
+        """One exponential for each action, one logarithm for all."""
+        utility = _utility(q, self.scale, available)
+        top = jax.lax.stop_gradient(jnp.max(utility, axis=-1, keepdims=True))
+        weight = jnp.exp(utility - top)
+        total = weight.sum(axis=-1, keepdims=True)
+        return self.scale * (top + jnp.log(total))[..., 0], weight / total
 
     def correction(self, log_choice):  # type: ignore[no-untyped-def]
         """-scale * log P(a)."""

@@ -9,10 +9,10 @@ derivative is the implicit one, d mu = mu dP (I - P)^#, by the same iteration.
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._bellman import Stencil
 from pomdpfit._kernel import Kernel
 from pomdpfit._scene import Scene
 from pomdpfit._schemes import Linear
+from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, Float
 
 _TOLERANCE = 1e-13

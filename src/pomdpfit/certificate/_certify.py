@@ -59,7 +59,8 @@ def _exact_kernel(primitives: Primitives) -> Kernel:
     return Kernel(
         jnp.broadcast_to(jnp.asarray(kernel.successors), shape),
         jnp.broadcast_to(jnp.asarray(probability), (*shape, *probability.shape[3:])),
-        observations=kernel.observations,
+        kernel.observations,
+        kernel.patterns,
     )
 
 
@@ -111,7 +112,7 @@ def _relative(
 def _bounds_to_reset(primitives, grid, operator, value, rho, at_reset, reset):  # type: ignore[no-untyped-def]
     """S, whether it is proven, and G, which is one at the most."""
     bounds = _cells.cell_bounds(primitives, grid, value, rho)
-    stencil = operator.stencil
+    stencil = operator.stencil.plain()
     choice = _regeneration.highest_choice(primitives, bounds, 0.0)
     until_reset = _regeneration.recursion(primitives, stencil, bounds.gap, choice, reset)
     above, proven = _regeneration.supersolution(until_reset)

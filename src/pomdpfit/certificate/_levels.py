@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit import _grid
-from pomdpfit._bellman import BellmanOperator, Stencil
+from pomdpfit._bellman import BellmanOperator
 from pomdpfit._kernel import at_z
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import Linear
+from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, Float, Int
 from pomdpfit.solvers import Plan, apply, linear_solver
 
@@ -52,7 +53,7 @@ def lower_bound(
     primitives: Primitives, grid: Linear, operator: BellmanOperator, value: Array, plan: Plan
 ) -> Float[Array, "Z n S"]:
     """alpha of a controller that starts from the policy of V and is improved a few times."""
-    stencil = operator.stencil
+    stencil = operator.stencil.plain()
     nodes = jnp.asarray(grid.beliefs(primitives.states))
     q = jnp.moveaxis(operator.action_values(value[..., None])[..., 0], 1, -1)
     # To begin with, remember the vertex nearest to the next belief.
@@ -131,7 +132,7 @@ def finite_levels(
 
     def step(later: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], tuple]:
         upper, alpha = later
-        q_by_state = best_continuation(primitives, operator.stencil, nodes, alpha)[1]
+        q_by_state = best_continuation(primitives, operator.stencil.plain(), nodes, alpha)[1]
         q = jnp.einsum("zans,ns->zna", q_by_state, nodes)
         controller = _controller(primitives, q, jnp.zeros(0, dtype=int))
         below = jnp.einsum("zan,zans->zns", controller.choice, q_by_state)

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import Stencil
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Primitives
+from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, ArrayLike, Float
 from pomdpfit.certificate._cells import CellBounds
 

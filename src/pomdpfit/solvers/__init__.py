@@ -2,10 +2,11 @@
 
 from pomdpfit.solvers._backward_induction import backward_induction
 from pomdpfit.solvers._base import AbstractSolver, SolverState
-from pomdpfit.solvers._linear import apply, linear_solver
+from pomdpfit.solvers._linear import solve_many
 from pomdpfit.solvers._newton import Newton
 from pomdpfit.solvers._plan import Plan, make_plan
 from pomdpfit.solvers._relative_value_iteration import RelativeValueIteration
+from pomdpfit.solvers._stencil_system import apply, linear_solver
 
 __all__ = [
     "AbstractSolver",
@@ -17,4 +18,5 @@ __all__ = [
     "backward_induction",
     "linear_solver",
     "make_plan",
+    "solve_many",
 ]

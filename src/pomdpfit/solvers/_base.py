@@ -45,6 +45,15 @@ def size(coefficients: Float[Array, "Z n c"]) -> Float[Array, ""]:
     return jnp.max(jnp.abs(coefficients))
 
 
+def unsolved(
+    coefficients: Array, image: Array, steps: Array, tolerance: float, max_steps: int
+) -> Array:
+    """Whether the residual asks for more and is finite."""
+    residual = size(image - coefficients)
+    done = enough(residual, coefficients, tolerance) | ~jnp.isfinite(residual)
+    return ~done & (steps < max_steps)
+
+
 def iterate(
     step: Callable[[Array, Array], Array],
     operator: BellmanOperator,
@@ -56,9 +65,7 @@ def iterate(
 
     def proceed(state: tuple) -> Array:
         coefficients, image, steps = state
-        residual = size(image - coefficients)
-        done = enough(residual, coefficients, tolerance) | ~jnp.isfinite(residual)
-        return ~done & (steps < max_steps)
+        return unsolved(coefficients, image, steps, tolerance, max_steps)
 
     def body(state: tuple) -> tuple:
         coefficients, image, steps = state

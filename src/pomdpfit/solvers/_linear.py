@@ -1,156 +1,106 @@
-"""Solving (I - T'(V)) d = b: the linear step inside Newton's method and behind every derivative.
+"""Solving d - T'(V) d = b for many b at once: the linear system behind every derivative.
 
-Small systems are factorised whole. Large ones use GMRES around one ordered sweep over the
-observations: block Gauss-Seidel in the plan's order, with the blocks of sticky observations
-inverted densely and those of the others handled by a few passes. What the sweep leaves out is the
-return from a reset, which is of low rank, so that few Krylov steps remain. T'(V) is the exact one
-throughout: the sweep only preconditions.
+What Newton's method uses as a step is used here as a preconditioner and refined until the residual
+is gone: d <- d + (about (I - T')^-1) (b - d + T' d). Whatever the plan, the answer is that of the
+exact T'(V), or NaN.
 """
 
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from pomdpfit._bellman import Stencil
+from pomdpfit._bellman import Transfer
+from pomdpfit._kernel import Kernel
+from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._coarse import coarse_degree, make_coarse
+from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
 
-_DENSE_UP_TO = 1200
-_STICKY_UP_TO = 1200  # coefficients in one observation's block that is inverted densely
-_PASSES = 3
+_DENSE_UP_TO = 400
+_MOST_SWEEPS = 20_000
 _WORST_RESIDUAL = 1e-8  # relative, of a system behind a derivative
 
-
-def apply(derivative: Stencil, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
-    """T'(V) d."""
-    return jnp.einsum("zaknv,zaknvc->znc", derivative.gather(d), derivative.weight)
+Many = Float[Array, "Z n c q"]
 
 
-def linear_solver(
-    derivative: Stencil, plan: Plan, tolerance: float, *, transposable: bool = False
-) -> Callable[[Array], Array]:
-    """A function b -> (I - T'(V))^-1 b, for any number of b; if asked for, one to transpose."""
-    rows, _, _, n, _, c = derivative.weight.shape
-    if rows * n * c <= _DENSE_UP_TO:
-        return _dense(derivative)
-    return _swept(derivative, plan, tolerance, transposable)
+def solve_many(
+    transfer: Transfer,
+    right: Many,
+    kernel: Kernel,
+    scheme: AbstractScheme,
+    plan: Plan,
+    tolerance: float,
+) -> Many:
+    """(I - T'(V))^-1 of every column of `right`; NaN where that could not be had."""
+    apply = jax.vmap(transfer, -1, -1)
+    if right[..., 0].size <= _DENSE_UP_TO:
+        return _dense(apply, right)
+    if plan.order is not None:
+        columns = sweep(transfer, plan, reset_columns(transfer))
+        improve = lambda left: with_resets(transfer, sweep(transfer, plan, left), columns)
+    else:
+        improve = _coarsely(transfer, kernel, scheme)
+    return _refined(apply, improve, right, transfer.discount, tolerance)
 
 
-def _dense(derivative: Stencil) -> Callable[[Array], Array]:
+def _dense(apply: Callable[[Many], Many], right: Many) -> Many:
     """LU of the whole system."""
-    Z, _, _, n, _, c = derivative.weight.shape
-    size = Z * n * c
-    rows = jnp.arange(size).reshape(Z, 1, 1, n, 1, c)
-    columns = derivative.successors[..., None, None] * (n * c) + derivative.position
-    index = tuple(
-        jnp.broadcast_to(part, derivative.weight.shape) for part in (rows, columns[..., None])
-    )
-    matrix = jnp.eye(size) - jnp.zeros((size, size)).at[index].add(derivative.weight)
-    factors = jax.scipy.linalg.lu_factor(matrix)
-    return lambda b: jax.scipy.linalg.lu_solve(factors, b.reshape(-1)).reshape(Z, n, c)
+    *shape, count = right.shape
+    size = right[..., 0].size
+    matrix = jnp.eye(size) - apply(jnp.eye(size).reshape(*shape, size)).reshape(size, size)
+    return jnp.linalg.solve(matrix, right.reshape(size, count)).reshape(right.shape)
 
 
-def _swept(
-    derivative: Stencil, plan: Plan, tolerance: float, transposable: bool
-) -> Callable[[Array], Array]:
-    """GMRES preconditioned by the ordered sweep; transposition runs the transposed sweep."""
-    sweep = _sweep(derivative, plan)
+def _coarsely(transfer: Transfer, kernel: Kernel, scheme: AbstractScheme) -> Callable[[Many], Many]:
+    """A sweep of value iteration, and what it leaves taken out by polynomials."""
+    degree = coarse_degree(kernel.observations, kernel.states, scheme)
+    if degree == 0:
+        return lambda left: left
+    coarse = make_coarse(kernel, scheme, degree)
+    here = coarse.restricted(transfer)
+    inverse = coarse.inverse(here.share)
 
-    def matvec(d: Array) -> Array:
-        return d - apply(derivative, d)
+    def one(left: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
+        return left + coarse.correction(inverse, here(left)[..., 0])
 
-    def gmres(matvec: Callable, sweep: Callable, b: Array) -> Array:
-        return jax.scipy.sparse.linalg.gmres(
-            matvec, b, M=sweep, tol=tolerance, restart=20, maxiter=10, solve_method="incremental"
-        )[0]
-
-    def solve(matvec: Callable, b: Array) -> Array:
-        return _or_nan(matvec, gmres(matvec, sweep, b), b)
-
-    def transpose_solve(matvec_transposed: Callable, b: Array) -> Array:
-        turned = jax.linear_transpose(sweep, b)
-        return _or_nan(matvec_transposed, gmres(matvec_transposed, lambda r: turned(r)[0], b), b)
-
-    if not transposable:  # as inside Newton's method, whose residual shows what went wrong
-        return lambda b: gmres(matvec, sweep, b)
-    return lambda b: jax.lax.custom_linear_solve(matvec, b, solve, transpose_solve)
+    return jax.vmap(one, -1, -1)
 
 
-def _or_nan(matvec: Callable, d: Array, b: Array) -> Array:
-    """d if it solves the system, else NaN: a derivative must not be wrong in silence."""
-    off = jnp.max(jnp.abs(matvec(d) - b))
-    return jnp.where(off <= _WORST_RESIDUAL * jnp.max(jnp.abs(b)), d, jnp.nan)
+def _refined(
+    apply: Callable[[Many], Many],
+    improve: Callable[[Many], Many],
+    right: Many,
+    discount: Float[Array, ""],
+    tolerance: float,
+) -> Many:
+    """d until what is left of `right` is below the tolerance, or does not get smaller."""
+    scale = jnp.maximum(jnp.max(jnp.abs(right), axis=(0, 1, 2)), jnp.finfo(right.dtype).tiny)
 
+    def worst(left: Many) -> Array:
+        return jnp.max(jnp.max(jnp.abs(left), axis=(0, 1, 2)) / scale)
 
-def _sweep(derivative: Stencil, plan: Plan) -> Callable[[Array], Array]:
-    """One block Gauss-Seidel sweep: approximately (I - T'(V))^-1, without the way back."""
-    Z, _, _, n, _, c = derivative.weight.shape
-    size = n * c
-    order = np.array(plan.order)
-    rank = jnp.asarray(np.argsort(order))
-    sticky = np.array(plan.sticky if size <= _STICKY_UP_TO else (), dtype=int)
-    slot = np.full(Z, -1)
-    slot[sticky] = np.arange(len(sticky))
-    inverses = _own_inverses(derivative, sticky)
-    # Everything that the sweep reads, laid out in its order: edges first, nodes last.
-    successors = derivative.successors[order]
-    position = jnp.moveaxis(derivative.position[order], 3, -1)
-    weight = jnp.moveaxis(derivative.weight[order], (3, 5), (-1, -2))
-    solved_before = rank[successors] < jnp.arange(Z)[:, None, None]
-    is_own = successors == order[:, None, None]
-    rows = (
-        jnp.asarray(order),
-        jnp.asarray(slot[order]),
-        successors[..., None, None] * size + position,
-        jnp.where(solved_before[..., None, None, None], weight, 0.0),
-        position,
-        jnp.where(is_own[..., None, None, None], weight, 0.0),
-    )
+    def level(d: Many, left: Many) -> tuple[Many, Many]:
+        """Constants are known exactly: (I - T') 1 = (1 - beta) 1."""
+        value = left[:, :, 0]
+        middle = 0.5 * (value.max(axis=(0, 1)) + value.min(axis=(0, 1)))
+        return d.at[:, :, 0].add(middle / (1.0 - discount)), left.at[:, :, 0].add(-middle)
 
-    def add_up(gathered: Array, weight: Array) -> Array:
-        return (gathered[..., None, :] * weight).sum(axis=(0, 1, 2)).T.reshape(size)
+    def body(state: tuple) -> tuple:
+        d, left, _, least, sweeps, idle = state
+        d, left = level(d, left)
+        d = d + improve(left)
+        left = right - d + apply(d)
+        now = worst(left)
+        idle = jnp.where(now < 0.9 * least, 0, idle + 1)
+        return d, left, now, jnp.minimum(now, least), sweeps + 1, idle
 
-    def step(d: Array, row: tuple) -> tuple[Array, None]:
-        z, which, reads, known, position, own = row
-        right = d[z] + add_up(d.reshape(-1)[reads], known)
+    def proceed(state: tuple) -> Array:
+        _, _, now, _, sweeps, idle = state
+        return (now > tolerance) & (sweeps < _MOST_SWEEPS) & (idle < 30) & jnp.isfinite(now)
 
-        def few_passes(right: Array) -> Array:
-            # A loop, not three lines: unrolled, the compiler would fuse each pass into all the
-            # reads of the next and do its work many times over.
-            def once(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
-                new, right = state
-                return (right + add_up(new[position], own), right), None
-
-            return jax.lax.scan(once, (right, right), None, length=_PASSES)[0][0]
-
-        if len(sticky) == 0:
-            new = few_passes(right)
-        else:
-            new = jax.lax.cond(which >= 0, lambda r: inverses[which] @ r, few_passes, right)
-        return d.at[z].set(new), None
-
-    def sweep(b: Array) -> Array:
-        return jax.lax.scan(step, b.reshape(Z, size), rows)[0].reshape(Z, n, c)
-
-    return sweep
-
-
-def _own_inverses(derivative: Stencil, sticky: np.ndarray) -> Float[Array, "B m m"]:
-    """(I - T'(V)_zz)^-1 for each sticky z."""
-    n, c = derivative.weight.shape[3], derivative.weight.shape[5]
-    size = n * c
-    own = (derivative.successors[sticky] == sticky[:, None, None])[..., None, None, None]
-    weight = jnp.where(own, derivative.weight[sticky], 0.0)
-    position = derivative.position[sticky]
-
-    def block(position: Array, weight: Array) -> Array:
-        rows = jnp.arange(size).reshape(n, 1, c)
-        index = (
-            jnp.broadcast_to(rows, weight.shape),
-            jnp.broadcast_to(position[..., None], weight.shape),
-        )
-        return jnp.linalg.inv(jnp.eye(size) - jnp.zeros((size, size)).at[index].add(weight))
-
-    return jax.vmap(block)(position, weight)
+    zero, big = jnp.zeros_like(right), jnp.asarray(jnp.inf)
+    first = (zero, right, jnp.asarray(1.0), big, jnp.asarray(0), jnp.asarray(0))
+    d, _, now, *_ = jax.lax.while_loop(proceed, body, first)
+    return jnp.where(now <= _WORST_RESIDUAL, d, jnp.nan)

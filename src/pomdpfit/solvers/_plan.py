@@ -1,14 +1,15 @@
 """In which order to sweep the observations, found from the successor graph.
 
 Observations mostly move one way between resets (mileage grows). Solving them in the order of the
-strongly connected components of that graph lets one sweep carry news from the last to the first.
-Actions after which every z leads to the same few z' (resets) are left out of the graph; what they
-couple is of low rank and left to the Krylov method around the sweep.
+strongly connected components of that graph carries news from the last to the first in one sweep.
+Actions that forget everything (resets) are left out of the graph: what they couple is of rank one
+for each of them, and put back by Woodbury's formula.
 
 A plan only shapes a preconditioner: a poor one costs time, never accuracy.
 """
 
 import dataclasses
+import math
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -16,36 +17,59 @@ from scipy.sparse.csgraph import connected_components
 
 from pomdpfit._kernel import Kernel
 
+_STICKY = 0.5  # a chance of staying above which a block is factorised, if the sweep begins there
+_MOST_STICKY = 4
+_WANTED = 1e-4  # what passes over the chance of staying leave of an error
+_MOST_PASSES = 30
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The order of the sweep, and the observations whose own block is inverted densely."""
+    """The order of the sweep, or none where observations come back without a reset.
 
-    order: tuple[int, ...]
-    sticky: tuple[int, ...]
+    The first `sticky` blocks are solved densely, the others by `passes` over what stays there.
+    `ahead` and `own` say which slots of each action ever lead on, and which ever stay.
+    """
+
+    order: tuple[int, ...] | None
+    sticky: int = 0
+    passes: int = 0
+    ahead: tuple[tuple[int, ...], ...] = ()
+    own: tuple[tuple[int, ...], ...] = ()
 
 
-def make_plan(kernel: Kernel, sticky_mass: float = 0.5) -> Plan:
-    """Last observations first; sticky ones lead to themselves with a large probability."""
+def make_plan(kernel: Kernel) -> Plan:
+    """Last observations first."""
     Z = kernel.observations
     mass = np.asarray(kernel.probability).sum(axis=4).max(axis=3)
     successors = np.broadcast_to(np.asarray(kernel.successors), (Z, *kernel.successors.shape[1:]))
-    mass = np.broadcast_to(mass, successors.shape)
-    moves = [a for a in range(kernel.actions) if not _is_reset(successors[:, a], mass[:, a])]
-    successors, mass = successors[:, moves], mass[:, moves]
+    moves = [not (pattern.everywhere and pattern.blind) for pattern in kernel.sharing()]
+    mass = np.where(np.array(moves)[:, None], mass, 0.0) * np.ones((Z, 1, 1))
     here = np.broadcast_to(np.arange(Z)[:, None, None], successors.shape)
-    linked = mass > 0
+    linked, stays = mass > 0, successors == here
     edges = (here[linked], successors[linked])
     graph = coo_array((np.ones(len(edges[0])), edges), shape=(Z, Z)).tocsr()
     # SciPy numbers components so that edges lead from higher numbers to lower ones.
-    _, component = connected_components(graph, directed=True, connection="strong")
-    order = np.lexsort((-np.arange(Z), component))
-    own = np.where(successors == here, mass, 0.0).max(axis=(1, 2), initial=0.0)
-    sticky = np.flatnonzero(own > sticky_mass)
-    return Plan(tuple(map(int, order)), tuple(map(int, sticky)))
+    count, component = connected_components(graph, directed=True, connection="strong")
+    if count < Z:
+        return Plan(None)
+    order = np.argsort(component)
+    chance = np.where(stays, mass, 0.0).max(axis=(1, 2), initial=0.0)[order]
+    sticky = min(int(np.argmax(np.append(chance, 0.0) <= _STICKY)), _MOST_STICKY)
+    ahead, own = ((linked & mask).any(axis=0) for mask in (~stays, stays))
+    return Plan(
+        tuple(map(int, order)),
+        sticky,
+        _passes(chance[sticky:].max(initial=0.0)),
+        tuple(tuple(map(int, np.flatnonzero(row))) for row in ahead),
+        tuple(tuple(map(int, np.flatnonzero(row))) for row in own),
+    )
 
 
-def _is_reset(successors: np.ndarray, mass: np.ndarray) -> bool:
-    """Whether every z has the same possible successors under this action."""
-    possible = np.sort(np.where(mass > 0, successors, -1), axis=1)
-    return bool((possible == possible[0]).all())
+def _passes(chance: float) -> int:
+    """How many passes leave no more of an error than is wanted."""
+    if chance == 0:
+        return 0
+    if chance >= 1:
+        return _MOST_PASSES
+    return min(math.ceil(math.log(_WANTED) / math.log(chance)), _MOST_PASSES)

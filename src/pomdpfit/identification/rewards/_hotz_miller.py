@@ -10,12 +10,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._bellman import BellmanOperator, Stencil, bellman_operator
+from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, Float, Int
 from pomdpfit.solvers import Plan, linear_solver
-from pomdpfit.solvers._linear import apply
+from pomdpfit.solvers._stencil_system import apply
 
 _LINEAR_TOLERANCE = 1e-13
 
@@ -89,7 +90,7 @@ def _value(
 
 def _ahead(operator: BellmanOperator, action: Int[Array, ""]) -> Stencil:
     """beta E_a, a row for every z."""
-    stencil, Z = operator.stencil, operator.primitives.observations
+    stencil, Z = operator.stencil.plain(), operator.primitives.observations
 
     def of_action(table: Array) -> Array:
         return jnp.broadcast_to(table[:, action, None], (Z, 1, *table.shape[2:]))

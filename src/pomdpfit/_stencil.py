@@ -1,0 +1,181 @@
+"""The expected value of the next period as a sparse linear map of V's coefficients.
+
+E_a V (z, node) = sum_k sigma_k(node) V(z_k, lambda_k(node)): positions and weights depend on z only
+through the law P(z_k, s' | z, s, a), which most z share by construction (`Kernel.patterns`). So
+they are computed once for each law, and V is read for all z of a law at once.
+"""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._kernel import Kernel, Pattern
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit._types import Array, Float, Int
+
+_LEAST_SHARED = 4  # z with one law that are read together; fewer are read each by itself
+_UNROLLED = 32  # reads of a law that are written out; more are looped over
+
+
+class Stencil(eqx.Module):
+    """Positions and weights for every (z, a, k, node): the plain form."""
+
+    successors: Int[Array, "#Z A K"]
+    position: Int[Array, "#Z A K n V"]
+    weight: Float[Array, "#Z A K n V c"]
+
+    def gather(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A K n V"]:
+        """The coefficients that each (z, a, k, node) reads."""
+        flat = coefficients.reshape(coefficients.shape[0], -1)
+        return flat[self.successors[..., None, None], self.position]
+
+    def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A n c"]:
+        """The expected value of the next period at every node, for each action."""
+        return (self.gather(coefficients)[..., None] * self.weight).sum(axis=(2, 4))
+
+
+class Piece(eqx.Module):
+    """The actions whose laws follow one pattern: a row of positions and weights for each law."""
+
+    successors: Int[Array, "#Z B K"]
+    position: Int[Array, "L B K m V"]
+    weight: Float[Array, "L B K m V c"]
+    actions: tuple[int, ...] = eqx.field(static=True)
+    law: tuple[int, ...] = eqx.field(static=True)  # z -> row
+    pattern: Pattern = eqx.field(static=True)
+
+    def plain(self) -> Stencil:
+        """A row for every z."""
+        rows = jnp.asarray(self.law) if len(self.position) > 1 else jnp.zeros(1, dtype=int)
+        return Stencil(self.successors, self.position[rows], self.weight[rows])
+
+    def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z B m c"]:
+        """E_a V for the actions of this piece; m is 1 where the belief does not matter."""
+        flat = coefficients.reshape(coefficients.shape[0], -1)
+        if self.pattern.everywhere:
+            return _read_together(flat, self.successors, self.position[0], self.weight[0])
+        shared, single = _by_law(self.law)
+        found, order = [], []
+        for row, zs in shared:
+            successors = self.successors[zs] if len(self.successors) > 1 else self.successors
+            part = _read_together(flat, successors, self.position[row], self.weight[row])
+            found.append(jnp.broadcast_to(part, (len(zs), *part.shape[1:])))
+            order.append(zs)
+        if len(single):
+            rows = np.array(self.law)[single]
+            successors = self.successors[single] if len(self.successors) > 1 else self.successors
+            found.append(Stencil(successors, self.position[rows], self.weight[rows])(coefficients))
+            order.append(single)
+        places = np.concatenate(order)
+        whole = found[0] if len(found) == 1 else jnp.concatenate(found)
+        in_order = (places == np.arange(len(places))).all()
+        return whole if in_order else whole[np.argsort(places)]
+
+
+def _by_law(law: Sequence[int]) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
+    """The z of each law that many share, and all other z."""
+    rows = np.array(law)
+    groups = [(int(row), np.flatnonzero(rows == row)) for row in np.unique(rows)]
+    shared = [(row, zs) for row, zs in groups if len(zs) >= _LEAST_SHARED]
+    rest = [zs for _, zs in groups if len(zs) < _LEAST_SHARED]
+    return shared, np.sort(np.concatenate(rest)) if rest else np.array([], dtype=int)
+
+
+def _read_together(
+    flat: Float[Array, "Z m"],
+    successors: Int[Array, "z B K"],
+    position: Int[Array, "B K n V"],
+    weight: Float[Array, "B K n V c"],
+) -> Float[Array, "z B n c"]:
+    """All z of one law: whole rows of V are read at the same positions, which is quick."""
+    B, K, n, width = position.shape
+
+    def slot(successors: Array, position: Array, weight: Array) -> Array:
+        rows = flat[successors]
+        reads = (rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))
+        return sum(reads)  # type: ignore[return-value]
+
+    def action(b: int) -> Array:
+        if K * width <= _UNROLLED:
+            return sum(slot(successors[:, b, k], position[b, k], weight[b, k]) for k in range(K))  # type: ignore[return-value]
+        zero = jnp.zeros((len(successors), n, weight.shape[-1]))
+        add = lambda total, row: (total + slot(*row), None)
+        return jax.lax.scan(add, zero, (successors[:, b].T, position[b], weight[b]))[0]
+
+    return jnp.stack([action(b) for b in range(B)], axis=1)
+
+
+class SharedStencil(eqx.Module):
+    """E_a V of all actions, piece by piece."""
+
+    pieces: tuple[Piece, ...]
+    observations: int = eqx.field(static=True)
+    nodes: int = eqx.field(static=True)
+
+    def by_action(self, coefficients: Float[Array, "Z n c"]) -> list[Float[Array, "#Z #n c"]]:
+        """E_a V, no larger than it needs to be, for each action."""
+        found: dict[int, Array] = {}
+        for piece in self.pieces:
+            part = piece(coefficients)
+            found |= {a: part[:, b] for b, a in enumerate(piece.actions)}
+        return [found[a] for a in range(len(found))]
+
+    def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z A n c"]:
+        """E_a V at every (z, a, node)."""
+        shape = (self.observations, self.nodes, coefficients.shape[-1])
+        parts = [jnp.broadcast_to(part, shape) for part in self.by_action(coefficients)]
+        return jnp.stack(parts, axis=1)
+
+    def plain(self) -> Stencil:
+        """Everything written out."""
+        each = {}
+        Z, n, K = self.observations, self.nodes, max(p.position.shape[2] for p in self.pieces)
+        for piece in self.pieces:
+            whole = piece.plain()
+            short = K - whole.position.shape[2]
+            for b, a in enumerate(piece.actions):
+                successors = jnp.pad(whole.successors[:, b], [(0, 0), (0, short)], mode="edge")
+                position = jnp.pad(whole.position[:, b], [(0, 0), (0, short), (0, 0), (0, 0)])
+                weight = jnp.pad(whole.weight[:, b], [(0, 0), (0, short), *[(0, 0)] * 3])
+                each[a] = (
+                    jnp.broadcast_to(successors, (Z, K)),
+                    jnp.broadcast_to(position, (Z, K, n, *position.shape[3:])),
+                    jnp.broadcast_to(weight, (Z, K, n, *weight.shape[3:])),
+                )
+        rows = [each[a] for a in range(len(each))]
+        return Stencil(*(jnp.stack(parts, axis=1) for parts in zip(*rows, strict=True)))
+
+
+def make_stencil(kernel: Kernel, scheme: AbstractScheme) -> SharedStencil:
+    """The pieces of a kernel on a scheme's grid."""
+    by_pattern: dict[Pattern, list[int]] = {}
+    for a, pattern in enumerate(kernel.sharing()):
+        by_pattern.setdefault(pattern, []).append(a)
+    pieces = tuple(_piece(kernel, scheme, p, tuple(actions)) for p, actions in by_pattern.items())
+    return SharedStencil(pieces, kernel.observations, scheme.size(kernel.states))
+
+
+def _piece(
+    kernel: Kernel, scheme: AbstractScheme, pattern: Pattern, actions: tuple[int, ...]
+) -> Piece:
+    successors, probability = jnp.asarray(kernel.successors), jnp.asarray(kernel.probability)
+    first, law = np.unique(pattern.law, return_inverse=True)
+    rows = first if len(probability) > 1 and not pattern.everywhere else np.zeros(1, dtype=int)
+    if pattern.everywhere:
+        successors = successors[:1]
+    law = law if len(rows) > 1 else np.zeros_like(law)
+    own = np.array(actions)
+    position, weight = scheme.perspective(probability[rows][:, own, : pattern.slots])
+    if pattern.blind:  # every node reads the same
+        position, weight = position[:, :, :, :1], weight[:, :, :, :1]
+    return Piece(
+        successors[:, own, : pattern.slots].astype(np.int32),
+        position.astype(np.int32),
+        weight,
+        actions,
+        tuple(map(int, law)),
+        pattern,
+    )

@@ -1,0 +1,148 @@
+"""A coarse correction: what is left of V = T V at a few beliefs, removed by low polynomials.
+
+Where observations come back without a reset there is no order to sweep in. But what value
+iteration is slow to remove is smooth in the belief: a constant (MacQueen's extrapolation takes that
+out), a function of z, a linear function of a hidden state that seldom changes. So each sweep is
+followed by a Newton step in the space of polynomials of low degree for each z,
+d(z, x) = sum_j alpha(z, j) B_j(x), with B_j the Bernstein polynomials, such that
+d - T'(V) d equals the residual at the nodes that belong to them. The sweep takes out the rest.
+"""
+
+import functools
+import itertools
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit import _grid
+from pomdpfit._bellman import BellmanOperator, Transfer
+from pomdpfit._kernel import Kernel
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit._stencil import Piece, SharedStencil
+from pomdpfit._types import Array, Float
+
+_DEGREES = (6, 5, 4, 3, 2, 1)
+_UNKNOWNS = 400  # of the coarse system: its LU is to cost no more than a few sweeps
+_MOST_UNKNOWNS = 2400  # with the lowest degree
+
+
+def coarse_degree(observations: int, states: int, scheme: AbstractScheme) -> int:
+    """The highest degree with nodes of the grid and a small system; 0 where there is none."""
+    size = lambda degree: observations * _grid.node_count(states, degree)
+    for degree in _DEGREES:
+        if scheme.resolution % degree == 0 and size(degree) <= _UNKNOWNS:
+            return degree
+    return 1 if states > 1 and size(1) <= _MOST_UNKNOWNS else 0
+
+
+class Coarse(eqx.Module):
+    """Polynomials on the belief simplex: their values where the kernel leads, and on the grid."""
+
+    ahead: Float[Array, "Z A K m j"]  # sigma_k B_j(lambda_k) at the coarse nodes
+    successors: Array
+    own: Float[np.ndarray, "m j"]
+    spread: Float[np.ndarray, "n c j"]
+    nodes: tuple[int, ...] = eqx.field(static=True)  # the coarse nodes, among those of the grid
+
+    def restrict(self, operator: BellmanOperator) -> BellmanOperator:
+        """T at the coarse nodes alone."""
+        at = np.array(self.nodes)
+        stencil = _at_nodes(operator.stencil, at)
+        reward = operator.reward[:, :, at]
+        return BellmanOperator(stencil, reward, operator.primitives, operator.scheme)
+
+    def restricted(self, transfer: Transfer) -> Transfer:
+        """T'(V) at the coarse nodes alone."""
+        at = np.array(self.nodes)
+        turn = None if transfer.turn is None else transfer.turn[:, :, at]
+        stencil = _at_nodes(transfer.stencil, at)
+        return Transfer(stencil, transfer.share[:, :, at], turn, transfer.discount)
+
+    def inverse(self, share: Float[Array, "Z A m"]) -> Float[Array, "u u"]:
+        """From residuals at the coarse nodes to coefficients."""
+        Z, m = share.shape[0], len(self.nodes)
+        leads = share[:, :, None, :, None] * self.ahead
+        z, i, j = np.arange(Z)[:, None, None, None, None], *np.ogrid[:m, :m]
+        table = jnp.zeros((Z, m, Z, m))
+        table = table.at[z, i, self.successors[..., None, None], j].add(leads)
+        stays = np.einsum("yz,mj->ymzj", np.eye(Z), self.own)
+        return jnp.linalg.inv((stays - table).reshape(Z * m, Z * m))
+
+    def correction(
+        self, inverse: Float[Array, "u u"], residual: Float[Array, "Z m"]
+    ) -> Float[Array, "Z n c"]:
+        """The polynomials that take the residual away, on the grid."""
+        alpha = (inverse @ residual.reshape(-1)).reshape(residual.shape)
+        return jnp.einsum("zj,ncj->znc", alpha, self.spread)
+
+
+def make_coarse(kernel: Kernel, scheme: AbstractScheme, degree: int) -> Coarse:
+    """The polynomials of this degree for a kernel on a grid."""
+    S, Z = kernel.states, kernel.observations
+    coarse, fine = _grid.nodes(S, degree), scheme.beliefs(S)
+    probability = jnp.asarray(kernel.probability)
+    mass = jnp.einsum("ms,zakst->zakmt", coarse, probability)
+    sigma = mass.sum(axis=-1)
+    belief = mass / jnp.where(sigma > 0, sigma, 1.0)[..., None]
+    # Weighted beforehand, so that what has no mass has no part whatever its belief.
+    ahead = sigma[..., None] * _bernstein(belief, degree)
+    successors = jnp.asarray(kernel.successors)
+    shape = (Z, *successors.shape[1:])
+    spread = [_bernstein(fine, degree)]
+    if scheme.coefficients == 2:
+        spread.append(_slopes(fine[:, 1], degree) / scheme.resolution)
+    index = {tuple(np.rint(x * scheme.resolution).astype(int)): k for k, x in enumerate(fine)}
+    places = (tuple(np.rint(x * scheme.resolution).astype(int)) for x in coarse)
+    return Coarse(
+        jnp.broadcast_to(ahead, (*shape, *ahead.shape[3:])),
+        jnp.broadcast_to(successors, shape),
+        _bernstein(coarse, degree),
+        np.stack(spread, axis=1),
+        tuple(index[place] for place in places),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _powers(states: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Exponents of the Bernstein polynomials, and their factors."""
+    rows = [
+        row for row in itertools.product(range(degree + 1), repeat=states) if sum(row) == degree
+    ]
+    factors = [math.factorial(degree) / math.prod(map(math.factorial, row)) for row in rows]
+    return np.array(rows), np.array(factors)
+
+
+def _bernstein(x, degree: int):  # type: ignore[no-untyped-def]  # numpy in, numpy out
+    """B_j(x) = degree! / prod_s j_s! * prod_s x_s^j_s; they sum to one."""
+    exponents, factors = _powers(x.shape[-1], degree)
+    total = factors
+    for s in range(x.shape[-1]):
+        powers = [0.0 * x[..., s] + 1.0]
+        for _ in range(degree):
+            powers.append(powers[-1] * x[..., s])
+        stack = np.stack if isinstance(x, np.ndarray) else jnp.stack
+        total = total * stack([powers[p] for p in exponents[:, s]], axis=-1)
+    return total
+
+
+def _slopes(y: Float[np.ndarray, "n"], degree: int) -> Float[np.ndarray, "n j"]:
+    """d B_j(1 - y, y) / dy, for two states."""
+    exponents, factors = _powers(2, degree)
+    first, second = exponents.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        falls = np.where(first > 0, first * (1 - y[:, None]) ** np.maximum(first - 1, 0), 0.0)
+        rises = np.where(second > 0, second * y[:, None] ** np.maximum(second - 1, 0), 0.0)
+    return factors * (rises * (1 - y[:, None]) ** first - falls * y[:, None] ** second)
+
+
+def _at_nodes(stencil: SharedStencil, at: np.ndarray) -> SharedStencil:
+    def cut(piece: Piece) -> Piece:
+        if piece.pattern.blind:
+            return piece
+        tables = piece.position[:, :, :, at], piece.weight[:, :, :, at]
+        return Piece(piece.successors, *tables, piece.actions, piece.law, piece.pattern)
+
+    pieces = tuple(map(cut, stencil.pieces))
+    return SharedStencil(pieces, stencil.observations, len(at))
