@@ -93,7 +93,7 @@ def test_supersolution_bounds_the_expected_time_to_a_reset():
     def bound(primitives, value):
         cells = _cells.cell_bounds(primitives, grid, value, jnp.asarray(0.0))
         choice = _regeneration.highest_choice(primitives, cells, 0.0)
-        stencil = bellman_operator(primitives, grid).stencil
+        stencil = bellman_operator(primitives, grid).stencil.plain()
         each = jnp.ones((BINS, grid.resolution))
         recursion = _regeneration.recursion(primitives, stencil, each, choice, reset=1)
         return _regeneration.supersolution(recursion)

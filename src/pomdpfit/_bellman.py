@@ -86,7 +86,7 @@ class BellmanOperator(eqx.Module):
         return None if available is None else available[:, None, :]
 
     def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
-        """T V: emax over actions; its slope is the choice-weighted slope of q (envelope theorem)."""
+        """T V = emax of q; its slope is the choice-weighted slope of q (envelope theorem)."""
         value, slope = self._split(coefficients)
         shock = self.primitives.shock
         top = shock.emax(value, self._mask)
