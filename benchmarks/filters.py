@@ -90,6 +90,7 @@ def _dynamax(transition, emission, x0, z) -> dict[str, Work]:
     log_emission = jnp.log(jnp.asarray(emission)).T
     seen = jnp.asarray(z[:, 1:])
     run = jax.jit(jax.vmap(lambda one: hmm_filter(first, matrix, log_emission[one])))
+    assert run(seen).filtered_probs.dtype == np.float64  # like with like
     return {"dynamax": lambda: run(seen)}
 
 
