@@ -82,7 +82,7 @@ def gradient_case(size: Size, agents: int) -> dict[str, Any]:
     gc.collect()
     return {
         "gradient": peak_of(lambda: likelihood.gradient(theta, start=start)[1].to_numpy()),
-        "rows": int(panel.z.size),
+        "rows": agents * size.periods,
     }
 
 
