@@ -1,7 +1,8 @@
 """How long a new process waits before a first fit works: imports, tracing, lowering, compiling.
 
-What a first fit takes beyond a second one in the same process; once with an empty folder of
-compiled programs, once with the folder that the first process filled.
+The sum of these four, as JAX reports them during the first fit; once with an empty folder of
+compiled programs, once with the folder that the first process filled. The note gives the time of a
+second fit in the same process, which has none of it.
 """
 
 import tempfile
