@@ -24,8 +24,8 @@ lint: .venv/ready-to-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/ready-to-test
-	$(BIN)/python -m benchmarks
+bench: .venv/ready-to-bench
+	$(BIN)/python -m benchmarks $(THEMES)
 
 .venv/ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "pomdpfit needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
@@ -38,6 +38,10 @@ bench: .venv/ready-to-test
 
 .venv/ready-to-test: .venv/ready
 	$(BIN)/python -m pip install --quiet --no-warn-conflicts --group test --group lint
+	@touch $@
+
+.venv/ready-to-bench: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-warn-conflicts --group bench
 	@touch $@
 
 clean:

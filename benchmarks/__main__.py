@@ -1,73 +1,73 @@
-"""Ratios on the bus model: what derivatives cost beside the likelihood, solvers beside each other.
+"""python -m benchmarks [THEME ...] [--page] [--tiny]: the table of ratios, as JSON and as a page.
 
-Everything is timed in one run, compiled, the least of several repetitions; only ratios are meant
-to travel from one machine to another.
+Themes not named keep the figures of an earlier run; each has the date and machine of its own.
 """
 
-import functools
+import argparse
+import importlib
+import json
 import time
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
-import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-import pomdpfit as pf
-from pomdpfit._bellman import bellman_operator
+from benchmarks.machine import facts
+from benchmarks.page import DOCS, TITLES, write_page
+from benchmarks.row import Row, figure
+from benchmarks.size import FULL, TINY, Size
 
-
-def least(work: Callable[[], object], repetitions: int = 5) -> float:
-    """Seconds of the fastest of several runs, after one that compiles."""
-    jax.block_until_ready(jax.tree.leaves(work()))
-    times = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        jax.block_until_ready(jax.tree.leaves(work()))
-        times.append(time.perf_counter() - start)
-    return min(times)
+RESULTS = Path(__file__).parent / "results.json"
+_COLOURS = {None: "", True: "[green]met[/green]", False: "[red]not met[/red]"}
 
 
-@jax.jit
-def _apply(operator: object, value: jax.Array) -> jax.Array:
-    return operator(value)
+def main(words: list[str] | None = None, results: Path = RESULTS, docs: Path = DOCS) -> None:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("themes", nargs="*", metavar="THEME", help=", ".join(TITLES))
+    parser.add_argument("--page", action="store_true", help="write the page again, measure nothing")
+    parser.add_argument("--tiny", action="store_true", help="tiny problems, to try the machinery")
+    chosen = parser.parse_args(words)
+    unknown = sorted(set(chosen.themes) - set(TITLES))
+    if unknown:
+        parser.error(f"there is no theme {unknown[0]!r}; the themes are {', '.join(TITLES)}.")
+    kept = json.loads(results.read_text()) if results.exists() else {}
+    console = Console()
+    if not chosen.page:
+        for theme in chosen.themes or TITLES:
+            kept[theme] = measure(theme, TINY if chosen.tiny else FULL, console)
+            results.write_text(json.dumps(kept, indent=1) + "\n")
+    console.print(f"written: {write_page(kept, docs).name}, {results.name}")
 
 
-def main() -> None:
-    model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
-    theta = model.example()
-    rng = np.random.default_rng(0)
-    good = rng.uniform(size=3000)
-    prior = pf.KnownPrior(np.stack([good, 1 - good], axis=1))
-    z0 = rng.integers(0, 175, size=3000)
-    solution = pf.solve(model, theta)
-    simulate = functools.partial(
-        pf.simulate, model, theta, agents=3000, periods=100, prior=prior, z0=z0, solution=solution
-    )
-    panel = simulate(seed=0)
-    seconds = least(lambda: simulate(seed=1).z)
-    print(f"simulate 3000 agents x 100 periods, solution given: {seconds:.2f} s")
+def measure(theme: str, size: Size, console: Console) -> dict[str, Any]:
+    """The rows of a theme, printed and ready for JSON."""
+    began = time.perf_counter()
+    rows: list[Row] = importlib.import_module(f"benchmarks.{theme}").rows(size)
+    jax.clear_caches()  # compiled code of a whole run would take too many memory maps
+    console.print(as_table(TITLES[theme], rows))
+    took = {"took": f"{time.perf_counter() - began:.0f} s"}
+    return {"facts": {**facts(), **took}, "rows": [row.as_json() for row in rows]}
 
-    likelihood = pf.Likelihood(model, panel, prior=prior)
-    start = likelihood(theta).start
-    moved = {**theta, "RC": theta["RC"] * 1.02, "cost": theta["cost"] * 1.02}
-    value = least(lambda: likelihood(moved, start=start).choice)
-    gradient = least(lambda: likelihood.gradient(moved, start=start)[1].to_numpy())
-    scores = least(lambda: likelihood.scores(moved, start=start)[1].to_numpy(), 3)
-    print(f"log-likelihood, warm start after a 2 % move: {value:.3f} s = 1")
-    print(f"  with its full gradient (11 parameters):    {gradient / value:.2f}")
-    print(f"  with all 3000 agents' scores:              {scores / value:.2f}")
 
-    for grid in (pf.Linear(101), pf.Smooth(101)):
-        solution = pf.solve(model, theta, grid=grid)
-        operator = bellman_operator(solution.primitives, grid)
-        unit = least(lambda op=operator, v=solution.coefficients: _apply(op, v), 50)
-        print(f"{grid}: one application of the operator = {1e3 * unit:.2f} ms = 1")
-        for solver in (pf.Newton(), pf.RelativeValueIteration()):
-            name = type(solver).__name__
-            cold = least(lambda s=solver, g=grid: pf.solve(model, theta, grid=g, solver=s), 3)
-            steps = pf.solve(model, theta, grid=grid, solver=solver).steps
-            print(f"  {name}, cold start: {cold / unit:.0f} ({steps} steps)")
-        warm = least(lambda g=grid, s=solution: pf.solve(model, moved, grid=g, start=s), 3)
-        print(f"  Newton, warm start after a 2 % move: {warm / unit:.0f}")
+def as_table(title: str, rows: list[Row]) -> Table:
+    """For the terminal."""
+    table = Table(title=title, title_justify="left")
+    for name in ("what", "measured", "unit", "target", "", "note"):
+        table.add_column(name, justify="right" if name == "measured" else "left")
+    for row in rows:
+        table.add_row(
+            escape(row.name),
+            figure(row.measured),
+            row.unit,
+            row.asked,
+            _COLOURS[row.met],
+            escape(row.note),
+        )
+    return table
 
 
 if __name__ == "__main__":

@@ -1,57 +1,104 @@
-"""Whole fits: seconds with and without compilation, and as multiples of one log-likelihood.
+"""Whole fits with standard errors, in units and beside peers.
 
-python -m benchmarks.fits
+Units are applications of the operator with linear interpolation at the size of the targets, the
+unit in which ruspy's time for the fully observed model was taken down.
 """
 
-import time
+import importlib.util
 
-import pomdpfit as pf
-from pomdpfit.replication._synthetic_tables import MODEL, START, design
+from benchmarks.bus import bus_unit
+from benchmarks.first_fit import timed_fit
+from benchmarks.fit_cases import group_4, observed
+from benchmarks.process import ProcessError, run_module
+from benchmarks.row import Row
+from benchmarks.size import FULL, Size
+from benchmarks.timing import least, side_by_side
 
-
-def timed(label: str, model, panel, prior, unit: float, **options) -> None:
-    """One fit from a single start, twice: the second finds everything compiled."""
-    for estimator in (pf.TwoStage(), pf.Joint()):
-        times = []
-        for _ in range(2):
-            began = time.perf_counter()
-            est = pf.fit(model, panel, estimator, prior=prior, starts=1, **options)
-            times.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        pf.fit(model, panel, estimator, prior=prior, starts=1, skip_hessian=True, **options)
-        bare = time.perf_counter() - began
-        print(
-            f"{label}, {type(estimator).__name__}: {times[0]:.0f} s with compilation, "
-            f"{times[1]:.0f} s without ({times[1] / unit:.0f} log-likelihoods), {bare:.0f} s "
-            f"without Hessian; {est.steps} steps, llf {est.llf:.3f}, converged {est.converged}",
-            flush=True,
-        )
+_UNIT = "applications"
+_RUSPY = 2250.0  # applications: ruspy 1.4 s, the unit 0.62 ms, on one machine
 
 
-def unit_of(model, panel, prior, theta) -> float:
-    """Seconds of one log-likelihood, compiled, from a warm start."""
-    likelihood = pf.Likelihood(model, panel, prior=prior)
-    start = likelihood(theta).start
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        likelihood(theta, start=start)
-        times.append(time.perf_counter() - began)
-    return min(times)
+def rows(size: Size) -> list[Row]:
+    """Ours, our NFXP, the published yardstick, econirl, and Table I's joint fit."""
+    return [*_group_4(size), *_table_1(size)]
 
 
-def main() -> None:
-    panel, prior = design(0)
-    unit = unit_of(MODEL, panel, prior, MODEL.example())
-    print(f"one log-likelihood of Table I's panel (3000 x 100): {unit:.2f} s")
-    timed("Table I", MODEL, panel, prior, unit, start=START)
-    data, prior = pf.datasets.rust1987(4, 175), pf.KnownPrior([1.0, 0.0])
-    panel = data.panel
-    model = pf.models.EngineReplacement(175, data.increments, reset=data.reset)
-    unit = unit_of(model, panel, prior, model.example())
-    print(f"one log-likelihood of Rust's group 4 (175 bins, 101 beliefs): {unit:.2f} s")
-    timed("group 4", model, panel, prior, unit)
+def _group_4(size: Size) -> list[Row]:
+    hidden, plain = group_4(size), observed(size)
+    first, _ = timed_fit(hidden)  # compiles
+    repetitions = 1 if first > 30 else size.repetitions
+    unit = bus_unit(size)
+    least(unit)
+    seconds = side_by_side(
+        {"unit": unit, "nfxp": lambda: timed_fit(plain)[0]}, size.repetitions, budget=20
+    )
+    fits = [timed_fit(hidden) for _ in range(repetitions)]
+    unit_seconds = min(seconds["unit"], least(unit, 50))
+    ours, found = min(took for took, _ in fits), fits[0][1]
+    out = [
+        Row(
+            f"two-stage fit, {hidden.name}",
+            ours / unit_seconds,
+            _UNIT,
+            _RUSPY / 2,
+            note=f"{ours:.2f} s; llf {found.llf:.3f}, converged: {found.converged}",
+        ),
+        Row(
+            f"{plain.name}, the same buses",
+            seconds["nfxp"] / unit_seconds,
+            _UNIT,
+            _RUSPY / 4,
+            note=f"{seconds['nfxp']:.2f} s",
+        ),
+        Row(
+            "ruspy's NFXP, 175 bins (published yardstick, not run here)",
+            _RUSPY,
+            _UNIT,
+            note="1.4 s where the unit took 0.62 ms; not on PyPI",
+        ),
+    ]
+    return [*out, *_econirl(size, ours)]
 
 
-if __name__ == "__main__":
-    main()
+def _econirl(size: Size, ours: float) -> list[Row]:
+    name, unit = "our fit beside econirl's NFXP (fully observed, 90 bins)", "times as fast"
+    if not size.peers:
+        return [Row(name, None, unit, 30.0, at_least=True, note="left out of a tiny run")]
+    if importlib.util.find_spec("econirl") is None:
+        return [Row(name, None, unit, 30.0, at_least=True, note="econirl is not installed")]
+    try:
+        peer = run_module("benchmarks.peer_econirl")
+    except ProcessError as error:
+        note = f"econirl did not run: {error} (pip install --group bench)"
+        return [Row(name, None, unit, 30.0, at_least=True, note=note)]
+    note = (
+        f"econirl {peer['version']}: {peer['second']:.1f} s the second time, {peer['first']:.1f} s "
+        "the first"
+    )
+    return [Row(name, peer["second"] / ours, unit, 30.0, at_least=True, note=note)]
+
+
+def _table_1(size: Size) -> list[Row]:
+    try:
+        found = run_module("benchmarks.first_fit", "full" if size == FULL else "tiny", "table1")
+    except ProcessError as error:
+        return [Row("Table I's joint fit", None, "s", 20.0, note=str(error))]
+    calls = found["evaluations"]
+    return [
+        Row(
+            f"joint fit of {found['case']}, compilation included",
+            found["first"],
+            "s",
+            20.0,
+            note=f"{found['second']:.1f} s compiled; {found['steps']} steps, "
+            f"converged: {found['converged']}",
+        ),
+        Row(
+            "its evaluations of likelihood and derivatives",
+            sum(calls.values()),
+            "evaluations",
+            60.0,
+            note=f"{calls['terms']} of the terms alone, {calls['pull']} with a gradient, "
+            f"{calls['push']} with scores; standard errors included",
+        ),
+    ]

@@ -1,6 +1,7 @@
 """Structural estimation of partially observable Markov decision processes."""
 
 from pomdpfit import baselines, datasets, models
+from pomdpfit._compilation import cache_compilations
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
     ConvergenceWarning,
@@ -149,6 +150,7 @@ __all__ = [
     "__version__",
     "baselines",
     "bootstrap",
+    "cache_compilations",
     "certify",
     "chi_square_test",
     "choose_states",

@@ -64,10 +64,12 @@ def reproduce(
     json: Annotated[bool, typer.Option("--json", help="Print results.json at the end.")] = False,
 ) -> None:
     """Regenerate the paper's tables and figures and Rust's, beside what was published."""
+    from pomdpfit._compilation import cache_compilations
     from pomdpfit._progress import progress_bar
     from pomdpfit.replication import FULL, QUICK, TINY  # slow to import: JAX and matplotlib
     from pomdpfit.replication import reproduce as job
 
+    cache_compilations()
     console = Console(stderr=True)
     samples = _read_groups(groups or [])
     plan = TINY if tiny else FULL if full else QUICK
