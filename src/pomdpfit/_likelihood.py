@@ -13,6 +13,7 @@ d log l = (partial in theta) + (partial in v) dv/dtheta. The observation terms n
 they alone are asked for, v is None and nothing is solved.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -111,9 +112,14 @@ def score(kernel: Kernel, scene: Scene | None, x0: Float[Array, "#N S"], data: D
     horizon = scene.values.primitives.horizon
     epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1).T
     log_choice = scene.log_choice(panel.context.T, panel.z.T, jnp.moveaxis(x, 1, -1), epoch)
-    taken = panel.a.T[..., None] == jnp.arange(log_choice.shape[-1])
-    chosen = jnp.where(taken, log_choice, 0.0).sum(axis=-1)
-    return Terms(observation, jnp.where(panel.score_choice, chosen.T, 0.0), belief)
+    chosen = _taken(log_choice, panel.a.T).T
+    return Terms(observation, jnp.where(panel.score_choice, chosen, 0.0), belief)
+
+
+def _taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:
+    """log_choice[..., a], by masks: its reverse mode would be slow by index."""
+    each = (jnp.where(a == k, log_choice[..., k], 0.0) for k in range(log_choice.shape[-1]))
+    return functools.reduce(jnp.add, each)
 
 
 def _observation_terms(panel: PanelArrays, log_sigma: Array) -> Float[Array, "N T"]:
