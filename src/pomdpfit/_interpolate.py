@@ -9,37 +9,56 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Int
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def interpolate(
-    table: Float[Array, "R m A"],
     scheme: AbstractScheme,
+    table: Float[Array, "R m A"],
     row: Int[Array, "*b"],
     x: Float[Array, "*b S"],
 ) -> Float[Array, "*b A"]:
-    """sum_v weight_v(x) table[row, position_v(x)], the value of the interpolant of `row` at x."""
+    """q(x) = sum_v weight_v(x) table[row, position_v(x)], the interpolant of each `row` at x."""
     position, weight = scheme.basis(x)
+    return _weighed(weight, _found(scheme, table, row, position))
+
+
+@interpolate.defjvp
+def _interpolate_jvp(
+    scheme: AbstractScheme, primals: tuple, tangents: tuple
+) -> tuple[Array, Array]:
+    """dq = sum_v weight_v dtable_v + sum_s (dq / dx_s) dx_s.
+
+    The slopes of q are the same for all directions, so that a further one costs little.
+    """
+    (table, row, x), (d_table, _, dx) = primals, tangents
+    position, weight = scheme.basis(x)
+    found = _found(scheme, table, row, position)
+    change = _weighed(weight, _found(scheme, d_table, row, position))
+    for s in range(x.shape[-1]):
+        unit = jnp.zeros_like(x).at[..., s].set(1.0)
+        slope = jax.jvp(lambda x: scheme.basis(x)[1], (x,), (unit,))[1]
+        change = change + _weighed(slope, found) * dx[..., s, None]
+    return _weighed(weight, found), change
+
+
+def _found(
+    scheme: AbstractScheme,
+    table: Float[Array, "R m A"],
+    row: Int[Array, "*b"],
+    position: Int[Array, "*b V"],
+) -> Float[Array, "*b V A"]:
+    """table[row, position]."""
     _, m, A = table.shape
-    if x.shape[-1] == 2:
-        # Cells are intervals between neighbours: all that a belief reads stands side by side, and
-        # is read (in reverse mode: added to) as one piece.
-        c = scheme.coefficients
+    c = scheme.coefficients
+    if m == c * scheme.nodes:
+        # Two states: cells are intervals between neighbours. All that a belief reads stands side
+        # by side, and is read (in reverse mode: added to) as one piece.
         nodes = table.reshape(table.shape[0], m // c, c, A)
-        cells = jnp.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2)
-        cells = cells.reshape(-1, 2 * c, A)
-        found = cells[(row * (m // c - 1) + position[..., 0] // c).astype(jnp.int32)]
-    else:
-        found = table.reshape(-1, A)[(row * m)[..., None] + position]
-    return _weighed(weight, found)
+        cells = jnp.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2).reshape(-1, 2 * c, A)
+        return cells[(row * (m // c - 1) + position[..., 0] // c).astype(jnp.int32)]
+    return table.reshape(-1, A)[(row * m)[..., None] + position]
 
 
-@jax.custom_jvp
 def _weighed(weight: Float[Array, "*b V"], found: Float[Array, "*b V A"]) -> Float[Array, "*b A"]:
     """sum_v weight_v found_v, term by term: compiled into one pass that keeps nothing."""
-    return sum(weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))
-
-
-@_weighed.defjvp
-def _weighed_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    """As products, which are cheaper to turn round than the terms one by one."""
-    (weight, found), (d_weight, d_found) = primals, tangents
-    along = functools.partial(jnp.einsum, "...v,...va->...a")
-    return _weighed(weight, found), along(d_weight, found) + along(weight, d_found)
+    each = (weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))
+    return functools.reduce(jnp.add, each)

@@ -33,6 +33,8 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Int, Theta
 from pomdpfit.solvers import Plan
 
+_ROWS_AT_ONCE = 2**16  # what fits the caches, derivatives included
+
 Value = Float[Array, "C *H Z n c"] | None
 
 
@@ -109,11 +111,26 @@ def score(kernel: Kernel, scene: Scene | None, x0: Float[Array, "#N S"], data: D
     observation = _observation_terms(panel, log_sigma.T)
     if scene is None:
         return Terms(observation, jnp.zeros_like(observation), belief)
-    horizon = scene.values.primitives.horizon
-    epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1).T
-    log_choice = scene.log_choice(panel.context.T, panel.z.T, jnp.moveaxis(x, 1, -1), epoch)
-    chosen = _taken(log_choice, panel.a.T).T
+    chosen = _choice_terms(scene, panel, x).T
     return Terms(observation, jnp.where(panel.score_choice, chosen, 0.0), belief)
+
+
+def _choice_terms(
+    scene: Scene, panel: PanelArrays, x: Float[Array, "T S N"]
+) -> Float[Array, "T N"]:
+    """log pi(a_t | z_t, x_t), some periods at a time: derivatives need room for these alone."""
+    horizon = scene.values.primitives.horizon
+
+    @jax.checkpoint
+    def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
+        context, z, a, epoch, x = row
+        t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
+        return _taken(scene.log_choice(context, z, x.T, t), a)
+
+    columns = (panel.context, panel.z, panel.a, panel.epoch)
+    rows = (*(column.T for column in columns), x)
+    T, N = panel.z.T.shape
+    return jax.lax.map(period, rows, batch_size=min(T, max(1, _ROWS_AT_ONCE // N)))
 
 
 def _taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:

@@ -51,7 +51,7 @@ class Scene(eqx.Module):
         at = (context, z) if t is None else (context, t, z)
         row = jnp.ravel_multi_index(at, table.shape[: len(at)], mode="clip")
         flat = table.reshape(-1, *table.shape[-2:])
-        q = interpolate(flat, self.values.scheme, row, x)
+        q = interpolate(self.values.scheme, flat, row, x)
         if self.contexts == 1:
             primitives = jax.tree.map(lambda leaf: leaf[0], self.values.primitives)
             available = None if primitives.available is None else primitives.available[z]
