@@ -13,6 +13,7 @@ from pomdpfit._belief import filter_by_period
 from pomdpfit._log_likelihood import Part
 from pomdpfit._moves import find_moves
 from pomdpfit._policy import ActionValues
+from pomdpfit._precision import require_float64
 from pomdpfit._scene import single_scene
 
 
@@ -28,6 +29,7 @@ def plain_recursion(P, x0, z, a):
 
 
 def a_case(S, seed=0, agents=4, length=30):
+    require_float64()
     rng = np.random.default_rng(seed)
     P, x0 = random_kernel(rng, 3, S, 2), random_belief(rng, S)
     return P, x0, random_paths(P, x0, (length,) * agents, rng)
