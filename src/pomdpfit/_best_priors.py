@@ -27,7 +27,7 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     kernel, scene = problem.stage(theta, value, data)
 
     def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
-        return score(kernel, scene, x0, data.panel).by_part().sum(axis=1)
+        return score(kernel, scene, x0, data).by_part().sum(axis=1)
 
     lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)

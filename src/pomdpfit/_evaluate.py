@@ -13,19 +13,21 @@ from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
 from pomdpfit._errors import ImpossibleObservationError, PanelError, SolveError
 from pomdpfit._impossible import explain_impossible
+from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
+from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
-from pomdpfit._scene import Scene, make_scene
+from pomdpfit._scene import Scene, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
-from pomdpfit._types import Array, Bool, Float, Theta
+from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
@@ -66,6 +68,7 @@ class Likelihood(AbstractLikelihood):
             {name: jnp.asarray(values) for name, values in self._covariates.items()},
         )
         self.grid = checked_grid(sketch, grid)
+        self._successors: list[np.ndarray] | None = None
         self._solver = Newton() if solver is None else solver
         self._states = sketch.states
         self._problem = _likelihood.Problem(
@@ -192,6 +195,13 @@ class Likelihood(AbstractLikelihood):
     def _directions(self) -> dict[str, np.ndarray]:
         return self.space.free_directions()
 
+    def _look_up_moves(self, kernels: list[Kernel]) -> None:
+        """Find each row's matrix, unless the successors are still those of the theta before."""
+        successors = [np.asarray(kernel.successors) for kernel in kernels]
+        if self._successors is None or not all(map(np.array_equal, self._successors, successors)):
+            self._successors = successors
+            self._data = self._data._replace(moves=_find_moves(kernels, self._data.panel))
+
     def _with_priors(self, theta: Theta, value: Array | None) -> _likelihood.Data:
         """The data; where each agent has a prior of its own, with the best one at this theta."""
         if not self.prior.by_agent:
@@ -206,6 +216,7 @@ class Likelihood(AbstractLikelihood):
         own = {name: theta[name] for name in self._own.parameters}
         contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
         primitives = [checked_primitives(self.model, {**own, **w}, self._own) for w in contexts]
+        self._look_up_moves([each.kernel for each in primitives])
         if Part.CHOICE not in part and not self.prior.needs_policy:
             return theta, None, None
         states = []
@@ -267,6 +278,12 @@ class Likelihood(AbstractLikelihood):
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
         primitives = self.model.primitives({**theta, **here})
         return explain_impossible(primitives, self.panel, observation, np.asarray(terms.belief))
+
+
+@eqx.filter_jit
+def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
+    side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *kernels)
+    return find_moves(stacked_kernel(side_by_side), panel)
 
 
 @eqx.filter_jit

@@ -13,6 +13,7 @@ d log l = (partial in theta) + (partial in v) dv/dtheta. The observation terms n
 they alone are asked for, v is None and nothing is solved.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,28 +22,34 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 
-from pomdpfit._belief import Filtered, run_filter
+from pomdpfit._belief import filter_by_period
 from pomdpfit._fixed_point import attached_moves, attached_value
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
+from pomdpfit._moves import find_moves
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._scene import Covariates, Scene, for_each_context, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._types import Array, Float, Theta
+from pomdpfit._types import Array, Float, Int, Theta
 from pomdpfit.solvers import Plan
 
 _TOGETHER = 64  # directions along which the value is differentiated at once
+_ROWS_AT_ONCE = 2**16  # what fits the caches, derivatives included
 
 Value = Float[Array, "C *H Z n c"] | None
 
 
 class Data(NamedTuple):
-    """The panel, what is known of x0, and the covariates of each context."""
+    """The panel, what is known of x0, and the covariates of each context.
+
+    `moves` may hold what `find_moves` finds for this panel: it is the same at every theta.
+    """
 
     panel: PanelArrays
     prior: Float[Array, "#N S"]
     covariates: Covariates
+    moves: Int[Array, "T N"] | None = None
 
 
 class Terms(NamedTuple):
@@ -102,7 +109,7 @@ class Problem(eqx.Module):
         """All terms at theta, given the value there; differentiable in both."""
         kernel, scene = self.stage(theta, value, data)
         x0 = self.prior.beliefs(theta, data.prior, data.panel, scene)
-        return score(kernel, scene, x0, data.panel)
+        return score(kernel, scene, x0, data)
 
     def stage(self, theta: Theta, value: Value, data: Data) -> tuple[Kernel, Scene | None]:
         """What does not depend on x0: the kernel, and the policy where there is a value."""
@@ -111,26 +118,47 @@ class Problem(eqx.Module):
         return stacked_kernel(primitives.kernel), scene
 
 
-def score(
-    kernel: Kernel, scene: Scene | None, x0: Float[Array, "#N S"], panel: PanelArrays
-) -> Terms:
+def score(kernel: Kernel, scene: Scene | None, x0: Float[Array, "#N S"], data: Data) -> Terms:
     """The terms of agents that start from x0."""
-    filtered = run_filter(kernel, panel, x0)
-    observation = _observation_terms(panel, filtered)
+    panel = data.panel
+    moves = find_moves(kernel, panel) if data.moves is None else data.moves
+    x, log_sigma = filter_by_period(kernel, moves, x0)
+    belief = jnp.transpose(x, (2, 0, 1))
+    observation = _observation_terms(panel, log_sigma.T)
     if scene is None:
-        return Terms(observation, jnp.zeros_like(observation), filtered.belief)
+        return Terms(observation, jnp.zeros_like(observation), belief)
+    chosen = _choice_terms(scene, panel, x).T
+    return Terms(observation, jnp.where(panel.score_choice, chosen, 0.0), belief)
+
+
+def _choice_terms(
+    scene: Scene, panel: PanelArrays, x: Float[Array, "T S N"]
+) -> Float[Array, "T N"]:
+    """log pi(a_t | z_t, x_t), some periods at a time: derivatives need room for these alone."""
     horizon = scene.values.primitives.horizon
-    epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1)
-    log_choice = scene.log_choice(panel.context, panel.z, filtered.belief, epoch)
-    chosen = jnp.take_along_axis(log_choice, panel.a[..., None], axis=-1)[..., 0]
-    choice = jnp.where(panel.score_choice, chosen, 0.0)
-    return Terms(observation, choice, filtered.belief)
+
+    @jax.checkpoint
+    def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
+        context, z, a, epoch, x = row
+        t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
+        return _taken(scene.log_choice(context, z, x.T, t), a)
+
+    columns = (panel.context, panel.z, panel.a, panel.epoch)
+    rows = (*(column.T for column in columns), x)
+    T, N = panel.z.T.shape
+    return jax.lax.map(period, rows, batch_size=min(T, max(1, _ROWS_AT_ONCE // N)))
 
 
-def _observation_terms(panel: PanelArrays, filtered: Filtered) -> Float[Array, "N T"]:
-    observation = jnp.where(panel.score_observation, filtered.log_sigma, 0.0)
+def _taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:
+    """log_choice[..., a], by masks: its reverse mode would be slow by index."""
+    each = (jnp.where(a == k, log_choice[..., k], 0.0) for k in range(log_choice.shape[-1]))
+    return functools.reduce(jnp.add, each)
+
+
+def _observation_terms(panel: PanelArrays, log_sigma: Array) -> Float[Array, "N T"]:
+    observation = jnp.where(panel.score_observation, log_sigma, 0.0)
     # The first impossible transition is reported even where it is not scored.
-    broken = panel.continues & panel.informs & jnp.isneginf(filtered.log_sigma)
+    broken = panel.continues & panel.informs & jnp.isneginf(log_sigma)
     return jnp.where(broken, -jnp.inf, observation)
 
 

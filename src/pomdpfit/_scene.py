@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._interpolate import interpolate
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Primitives
 from pomdpfit._policy import ActionValues, action_values
@@ -46,11 +47,15 @@ class Scene(eqx.Module):
         t: Int[Array, "*b"] | None,
     ) -> Float[Array, "*b A"]:
         """log pi(a | z, x) in each context."""
+        table = self.values.table  # (context, epoch if there is a last one, z)
+        at = (context, z) if t is None else (context, t, z)
+        row = jnp.ravel_multi_index(at, table.shape[: len(at)], mode="clip")
+        flat = table.reshape(-1, *table.shape[-2:])
+        q = interpolate(self.values.scheme, flat, row, x)
         if self.contexts == 1:
-            return jax.tree.map(lambda leaf: leaf[0], self.values).log_choice(z, x, t)
-        position, weight = self.values.scheme.basis(x)
-        at = [index[..., None] for index in ((context, z) if t is None else (context, t, z))]
-        q = (weight[..., None] * self.values.table[*at, position]).sum(axis=-2)
+            primitives = jax.tree.map(lambda leaf: leaf[0], self.values.primitives)
+            available = None if primitives.available is None else primitives.available[z]
+            return primitives.shock.log_choice(q, available)
         primitives = self.values.primitives
         shock = jax.tree.map(lambda leaf: leaf[context], primitives.shock)
         available = None if primitives.available is None else primitives.available[context, z]

@@ -7,6 +7,7 @@ levels of the value do (each convention shifts them by a constant / (1 - beta)).
 """
 
 import abc
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -17,6 +18,8 @@ import numpy as np
 from pomdpfit._errors import ModelError
 from pomdpfit._precision import require_float64
 from pomdpfit._types import Array, ArrayLike, Bool, Float
+
+_FEW = 8
 
 
 def _as_array(values: ArrayLike | Sequence[float]) -> ArrayLike:
@@ -76,6 +79,20 @@ def _utility(q: ArrayLike, scale: ArrayLike | float, available: ArrayLike | None
     return utility if available is None else jnp.where(available, utility, -jnp.inf)
 
 
+def _log_softmax(utility: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
+    """jax.nn.log_softmax; a few actions are taken one by one.
+
+    A reduction over a short last axis keeps the compiler from making one pass of it all.
+    """
+    if utility.shape[-1] > _FEW:
+        return jax.nn.log_softmax(utility, axis=-1)
+    each = [utility[..., a] for a in range(utility.shape[-1])]
+    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, each))
+    each = [u - top for u in each]
+    log_total = jnp.log(functools.reduce(jnp.add, map(jnp.exp, each)))
+    return jnp.stack([u - log_total for u in each], axis=-1)
+
+
 class Gumbel(AbstractShock):
     """Type-I extreme value shocks of the given scale, centred at mean zero: the softmax case."""
 
@@ -87,7 +104,7 @@ class Gumbel(AbstractShock):
 
     def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """q_a / scale - log sum_b exp(q_b / scale)."""
-        return jax.nn.log_softmax(_utility(q, self.scale, available), axis=-1)
+        return _log_softmax(_utility(q, self.scale, available))
 
     def emax_and_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """One exponential for each action, one logarithm for all."""
