@@ -32,7 +32,7 @@ class Objective:
         return self.entries.insert(phi, self._theta)
 
     def gradient(self, phi: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]] | None:
-        """Value and gradient in all entries; None where there is no finite likelihood."""
+        """Value and gradient in all entries; None where they are not there or not finite."""
         try:
             terms, tree = self.likelihood.pull(
                 self.theta(phi),
@@ -44,7 +44,8 @@ class Objective:
         except (ImpossibleObservationError, ModelError, SolveError):
             return None
         self._keep(terms)
-        return self._total(terms), self.entries.flatten(tree)
+        value, gradient = self._total(terms), self.entries.flatten(tree)
+        return (value, gradient) if np.isfinite([value, *gradient]).all() else None
 
     def scores(
         self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
@@ -60,6 +61,13 @@ class Objective:
         )
         self._keep(terms)
         return parts[:, self._wanted].sum(axis=1)
+
+    def outer(
+        self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, "p p"]:
+        """sum_i w_i s_i s_i'."""
+        scores = self.scores(phi, jacobian)
+        return (scores * self.agent_weights[:, None]).T @ scores
 
     def _total(self, terms: LogLikelihood) -> float:
         parts = np.where(self._weights > 0, terms.parts(), 0.0)
