@@ -1,0 +1,163 @@
+"""Many likelihoods in one compiled program.
+
+Members share the model, the prior's data and the shapes; they differ in theta, in the weights of
+their agents, in the value that their solve starts from and, where panels are simulated, in the
+panel. Programs are compiled for a fixed number of members, whatever the number of climbs: calls
+with fewer are padded. A member that has no likelihood is told by its flag and does not touch the
+others.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._constraints import SUM_TOLERANCE
+from pomdpfit._evaluate import Likelihood
+from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._likelihood import Data, Problem
+from pomdpfit._log_likelihood import AbstractLikelihood, Part
+from pomdpfit._model import Primitives
+from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._types import Array, Bool, Float, Theta
+from pomdpfit.solvers import AbstractSolver
+from pomdpfit.solvers._base import enough
+
+
+class Members(NamedTuple):
+    """What the members of a batch differ in, stacked."""
+
+    theta: dict[str, Float[np.ndarray, "m *shape"]]
+    weights: Float[np.ndarray, "m N"]
+    start: Float[Array, "m Z n c"]
+    panel: PanelArrays | None = None  # None where all see the same
+
+
+class Answers(NamedTuple):
+    """One answer a member, the values that were solved for, and which members have any."""
+
+    answer: tuple[Array, ...] | Array
+    start: Float[Array, "m Z n c"]
+    sound: Bool[Array, "m"]
+
+
+def can_batch(likelihood: AbstractLikelihood) -> bool:
+    """Whether one program can serve many members: one context, an infinite horizon, plain priors.
+
+    A stationary prior or a prior for each agent is found by an iteration of its own, contexts and
+    finite horizons by a loop: there the members of a batch would wait for one another.
+    """
+    return (
+        isinstance(likelihood, Likelihood)
+        and not likelihood.space.covariates
+        and likelihood.model.horizon() is None
+        and not (likelihood.prior.by_agent or likelihood.prior.needs_policy)
+    )
+
+
+class Batch:
+    """Slopes and outer products of scores for `width` members at a time."""
+
+    def __init__(self, likelihood: Likelihood, width: int) -> None:
+        self.likelihood, self.width = likelihood, width
+        self._problem, self._solver = likelihood._problem, likelihood._solver
+        self._data = likelihood._data
+        primitives = likelihood.model.primitives(likelihood.space.example())
+        self.cold = cold_start(primitives, likelihood.grid)
+
+    def slopes(self, part: Part, leaves: Sequence[str], members: Members) -> Answers:
+        """Each member's weighted part of the log-likelihood and its gradient in these leaves."""
+        free = {name: members.theta[name] for name in leaves}
+        fixed = {name: leaf for name, leaf in members.theta.items() if name not in free}
+        return _slopes(self._problem, self._solver, part, free, fixed, members, self._data)
+
+    def outers(self, part: Part, directions: Theta, members: Members) -> Answers:
+        """Each member's sum_i w_i s_i s_i', with scores along its own directions (m, p, ...)."""
+        return _outers(self._problem, self._solver, part, directions, members, self._data)
+
+
+def _solved(
+    problem: Problem, solver: AbstractSolver, part: Part, theta: Theta, start: Array
+) -> tuple[Array | None, Array, Array]:
+    """The value at theta if the part needs it, what the next solve starts from, and whether all
+    is well."""
+    primitives = problem.model.primitives(theta)
+    sound = _sound(primitives)
+    if Part.CHOICE not in part:
+        return None, start, sound
+    state = solve_infinite(primitives, problem.grid, solver, problem.plan, start)
+    solved = enough(state.residual, state.coefficients, solver.tolerance)
+    return state.coefficients[None], state.coefficients, sound & solved
+
+
+def _sound(primitives: Primitives) -> Array:
+    """What `Primitives.check` asks of numbers, without the words."""
+    kernel = jnp.asarray(primitives.kernel.probability)
+    off = jnp.abs(kernel.sum(axis=(2, 4)) - 1.0) > SUM_TOLERANCE
+    if primitives.available is not None:
+        off = off & primitives.available[:, :, None]
+    beta = primitives.discount
+    proper = jnp.all(kernel >= 0) & ~jnp.any(off) & (beta >= 0) & (beta < 1)
+    return proper & jnp.all(jnp.isfinite(primitives.reward))
+
+
+def _wanted(part: Part) -> Array:
+    return jnp.array([Part.OBSERVATION in part, Part.CHOICE in part], dtype=float)
+
+
+def _over_members(one, theta, members: Members, *more):  # type: ignore[no-untyped-def]
+    axis = None if members.panel is None else 0
+    axes = (0, 0, 0, axis, *(0 for _ in more))
+    return jax.vmap(one, in_axes=axes)(theta, members.weights, members.start, members.panel, *more)
+
+
+@eqx.filter_jit
+def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[no-untyped-def]
+    def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
+        free, fixed = theta
+        solved, start, sound = _solved(problem, solver, part, free | fixed, start)
+        seen: Data = data if panel is None else data._replace(panel=panel)
+        counts = weights[:, None] * _wanted(part)
+
+        def total(free: dict) -> Array:
+            theta = free | fixed
+            value = None if solved is None else problem.value(theta, solved, {})
+            parts = problem.terms(theta, value, seen).by_part()
+            return (counts * jnp.where(counts > 0, parts, 0.0)).sum()
+
+        value, gradient = jax.value_and_grad(total)(free)
+        for leaf in (value, *jax.tree.leaves(gradient)):
+            sound = sound & jnp.all(jnp.isfinite(leaf))
+        return Answers((value, gradient), start, sound)
+
+    return _over_members(one, (free, fixed), members)
+
+
+@eqx.filter_jit
+def _outers(problem, solver, part, directions, members, data):  # type: ignore[no-untyped-def]
+    def one(theta, weights, start, panel, directions):  # type: ignore[no-untyped-def]
+        solved, start, sound = _solved(problem, solver, part, theta, start)
+        seen = data if panel is None else data._replace(panel=panel)
+
+        def by_agent(moved: dict) -> Array:
+            at = {**theta, **moved}
+            value = None if solved is None else problem.value(at, solved, {})
+            return problem.terms(at, value, seen).by_part() @ _wanted(part)
+
+        def along(direction: dict) -> Array:
+            here = {name: theta[name] for name in direction}
+            return jax.jvp(by_agent, (here,), (direction,))[1]
+
+        scores = jnp.where(weights > 0, jax.vmap(along)(directions), 0.0)
+        outer = (scores * weights) @ scores.T
+        return Answers(outer, start, sound & jnp.all(jnp.isfinite(outer)))
+
+    return _over_members(one, members.theta, members, directions)
+
+
+def stacked_panels(panels: Sequence[PanelArrays]) -> PanelArrays:
+    """Panels of one shape, one after the other along a new first axis."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *panels)
