@@ -15,16 +15,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._bellman import memory_needed
 from pomdpfit._constraints import SUM_TOLERANCE
+from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._likelihood import Data, Problem
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._model import Primitives
+from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver
 from pomdpfit.solvers._base import enough
+
+_FEWEST = 3  # climbs
+_ON_CPU, _ROWS_ON_CPU = 8, 20_000
+_ON_DEVICE = 9  # at most 2^9 members
+_COPIES, _PER_ROW = 4, 4_000  # of the operator, and bytes for a row of the panel with derivatives
 
 
 class Members(NamedTuple):
@@ -58,15 +66,49 @@ def can_batch(likelihood: AbstractLikelihood) -> bool:
     )
 
 
+def chosen_width(
+    likelihood: AbstractLikelihood, climbs: int, n_jobs: int, batch: int | None
+) -> int:
+    """How many climbs to answer at a time; 1 for one after the other.
+
+    What was asked for, where it can be had. Else 1 in several processes and for few climbs; on a
+    CPU also for all but small panels; on other devices what half of their memory holds.
+    """
+    if batch is not None:
+        if batch < 1:
+            raise EstimationError(f"batch must be at least 1, but it is {batch}.")
+        if batch > 1 and not can_batch(likelihood):
+            raise EstimationError(
+                "only likelihoods with hidden states, an infinite horizon, no covariates and a "
+                "prior that is known or common are answered in batches: leave batch=None."
+            )
+        return batch
+    if n_jobs != 1 or climbs < _FEWEST or not can_batch(likelihood):
+        return 1
+    assert isinstance(likelihood, Likelihood)
+    device, rows = jax.devices()[0], likelihood.panel.z.size
+    if device.platform == "cpu":
+        return _ON_CPU if rows <= _ROWS_ON_CPU else 1
+    primitives = likelihood.model.primitives(likelihood.space.example())
+    member = _COPIES * memory_needed(primitives, likelihood.grid) + _PER_ROW * rows
+    room = 0.5 * (device.memory_stats() or {}).get("bytes_limit", 8e9)
+    return int(2 ** np.clip(np.floor(np.log2(room / member)), 0, _ON_DEVICE))
+
+
 class Batch:
     """Slopes and outer products of scores for `width` members at a time."""
 
-    def __init__(self, likelihood: Likelihood, width: int) -> None:
+    def __init__(self, likelihood: AbstractLikelihood, width: int) -> None:
+        assert isinstance(likelihood, Likelihood)
         self.likelihood, self.width = likelihood, width
         self._problem, self._solver = likelihood._problem, likelihood._solver
         self._data = likelihood._data
         primitives = likelihood.model.primitives(likelihood.space.example())
         self.cold = cold_start(primitives, likelihood.grid)
+
+    def arrays(self, panel: Panel) -> PanelArrays:
+        """Another panel of the same shape, as members have it."""
+        return panel.arrays(np.asarray(self._data.panel.context))
 
     def slopes(self, part: Part, leaves: Sequence[str], members: Members) -> Answers:
         """Each member's weighted part of the log-likelihood and its gradient in these leaves."""
@@ -158,6 +200,8 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
     return _over_members(one, members.theta, members, directions)
 
 
-def stacked_panels(panels: Sequence[PanelArrays]) -> PanelArrays:
-    """Panels of one shape, one after the other along a new first axis."""
+def stacked_panels(panels: Sequence[PanelArrays]) -> PanelArrays | None:
+    """Panels of one shape, one after the other along a new first axis; None of none."""
+    if not panels:
+        return None
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *panels)

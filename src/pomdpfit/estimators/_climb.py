@@ -97,7 +97,7 @@ def climb(
         return lost(phi)
     ascent = _Ascent(entries, phi, here, agents, tolerance)
     if ascent.size == 0:
-        return Climb(phi, *here, 0.0, 0, Result.CONVERGED)
+        return Climb(phi, here[0], here[1], 0.0, 0, Result.CONVERGED)
     result = Result.MAX_STEPS
     while True:
         if (yield from ascent.arrived()):

@@ -18,11 +18,12 @@ import numpy as np
 
 from pomdpfit._batch import Answers, Batch, Members, stacked_panels
 from pomdpfit._entries import Entries, free_entries, project
+from pomdpfit._errors import ModelError
 from pomdpfit._log_likelihood import Part
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
-from pomdpfit.estimators._base import Stage
+from pomdpfit.estimators._base import AbstractEstimator, Stage
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
 
@@ -41,7 +42,7 @@ class _Climber:
     walk: Walk
     weights: np.ndarray
     panel: PanelArrays | None
-    question: Question | None = None
+    question: Question = dataclasses.field(init=False)
 
 
 def run_stage_together(
@@ -56,13 +57,18 @@ def run_stage_together(
     """The paths after one more climb each; `tell(done)` hears how many have arrived."""
     agents = batch.likelihood.panel.agent_count
     ended: dict[int, Path] = {}
+    tell(0)
 
     def climbers() -> Iterator[_Climber]:
         for k, path in enumerate(paths):
             w = np.ones(agents) if weights is None else np.asarray(weights[k], dtype=float)
             space = batch.likelihood.space
             entries = free_entries(space, stage.leaves, path.theta, restrictions)
-            phi = project(entries, entries.flatten(path.theta))
+            try:
+                phi = project(entries, entries.flatten(path.theta))
+            except ModelError:  # nothing obeys the restrictions there
+                ended[k] = path.after(lost(entries.flatten(path.theta)), entries)
+                continue
             walk = stage.optimiser.walk(entries, phi, int(np.count_nonzero(w)))
             panel = None if panels is None else panels[k]
             yield _Climber(k, -1, path, entries, phi, walk, w, panel)
@@ -72,6 +78,36 @@ def run_stage_together(
         ended[climber.number] = climber.path.after(done, climber.entries)
         tell(len(ended))
     return [ended[k] for k in range(len(paths))]
+
+
+def run_together(
+    batch: Batch,
+    estimator: AbstractEstimator,
+    paths: Sequence[Path],
+    restrictions: Restrictions | None = None,
+    weights: Sequence[Float[np.ndarray, "N"]] | None = None,
+    panels: Sequence[PanelArrays] | None = None,
+    tell: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[Path]:
+    """All stages from every start, side by side."""
+    stages, ended = estimator.stages(batch.likelihood), list(paths)
+    for k, stage in enumerate(stages):
+        alive = [j for j, path in enumerate(ended) if path.alive]
+        pick = lambda given, alive=alive: None if given is None else [given[j] for j in alive]
+        what, total = f"stage {k + 1} of {len(stages)}: {len(alive)} climbs", len(alive)
+        say = lambda done, what=what, total=total: tell(what, done, total)
+        moved = run_stage_together(
+            batch,
+            stage,
+            [ended[j] for j in alive],
+            restrictions,
+            pick(weights),
+            pick(panels),
+            say,
+        )
+        for j, path in zip(alive, moved, strict=True):
+            ended[j] = path
+    return ended
 
 
 class _Pool:
@@ -143,14 +179,15 @@ class _Pool:
             {name: np.stack([t[name] for t in theta]) for name in theta[0]},
             np.stack([c.weights for c in padded]),
             _take(self.starts, places),
-            None if padded[0].panel is None else stacked_panels([c.panel for c in padded]),
+            stacked_panels([c.panel for c in padded if c.panel is not None]),
         )
-        first = climbers[0]
-        if isinstance(first.question, Slope):
-            answers = self.batch.slopes(self.part, first.entries.leaves, members)
+        entries = climbers[0].entries
+        charts = [c.question.jacobian.T for c in padded if isinstance(c.question, Outer)]
+        if charts:
+            directions = entries.split(np.stack(charts))
+            answers = self.batch.outers(self.part, directions, members)
         else:
-            jacobians = np.stack([c.question.jacobian.T for c in padded])
-            answers = self.batch.outers(self.part, first.entries.split(jacobians), members)
+            answers = self.batch.slopes(self.part, entries.leaves, members)
         if Part.CHOICE in self.part:
             self.starts = _put(self.starts, places, answers.start, answers.sound)
         self.flying.append((climbers, answers))

@@ -59,7 +59,7 @@ def lost(phi: Float[np.ndarray, "n"]) -> Climb:
 
 def attend(objective: Objective, walk: Walk) -> Climb:
     """All answers from one objective; the climb with the last value that was solved for."""
-    answer = None
+    answer: Any = None
     while True:
         try:
             question = walk.send(answer)
