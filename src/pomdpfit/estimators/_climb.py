@@ -22,6 +22,7 @@ from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
+_REST = 1
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
 _MAX_DAMPING = 1e10
 # An entry is left where it is if moving it by so many times its size (or one) could not matter.
@@ -142,7 +143,8 @@ class _Ascent:
     def arrived(self) -> Generator[Question, Any, bool]:
         """Whether no gain worth the name is promised, by scores taken here where they can tell."""
         small = self._promise()
-        due = (small or self.gain < _REFRESH * self.fresh_gain) and self.fresh_at < self.steps
+        fell = self.gain < _REFRESH * self.fresh_gain and self.steps >= self.fresh_at + _REST
+        due = (small or fell) and self.fresh_at < self.steps
         if self.fresh_at < 0 or (due and not self.few):
             small = yield from self._take_scores(judge=small and self.steps > 0 and not self.astray)
         return small
@@ -151,7 +153,8 @@ class _Ascent:
         return self.model.step(self.phi, self.gradient, damping, negligible=self.tolerance)
 
     def _promise(self) -> bool:
-        _, change, self.gain = self._step(0.0)
+        self.bold = self._step(0.0)
+        _, change, self.gain = self.bold
         return self.gain <= self.tolerance and (not self.few or _short(change, self.phi))
 
     def flat(self) -> bool:
@@ -166,6 +169,7 @@ class _Ascent:
         small = self._promise()
         if judge and not small:
             self.model.B = known  # curvature that steps have taught leads on
+            self.bold = self._step(0.0)
         self.fresh_gain, self.fresh_at = self.gain, self.steps
         return small
 
@@ -192,7 +196,7 @@ class _Ascent:
     def _search(self) -> Generator[Question, Any, tuple | None]:
         """A step that rises enough, more and more damped until there is one."""
         while self.damping <= _MAX_DAMPING:
-            d, change, _ = self._step(self.damping)
+            d, change, _ = self._step(self.damping) if self.damping > 0 else self.bold
             phi = self.entries.on_bounds(self.phi + change)
             found = yield Slope(phi)
             rise = _ARMIJO * (self.gradient @ change) - _NOISE * abs(self.value)

@@ -55,15 +55,19 @@ def run_stage_together(
     tell: Callable[[int], None] = lambda done: None,
 ) -> list[Path]:
     """The paths after one more climb each; `tell(done)` hears how many have arrived."""
+    if not paths:
+        return []
     agents = batch.likelihood.panel.agent_count
     ended: dict[int, Path] = {}
+    space = batch.likelihood.space
+    # Without restrictions, which hold other leaves at their values, all move the same entries.
+    common = None if restrictions else free_entries(space, stage.leaves, paths[0].theta)
     tell(0)
 
     def climbers() -> Iterator[_Climber]:
         for k, path in enumerate(paths):
             w = np.ones(agents) if weights is None else np.asarray(weights[k], dtype=float)
-            space = batch.likelihood.space
-            entries = free_entries(space, stage.leaves, path.theta, restrictions)
+            entries = common or free_entries(space, stage.leaves, path.theta, restrictions)
             try:
                 phi = project(entries, entries.flatten(path.theta))
             except ModelError:  # nothing obeys the restrictions there
