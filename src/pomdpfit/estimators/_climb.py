@@ -22,7 +22,7 @@ from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
-_REST = 1
+_REST = 5  # steps at least in between: scores cost as much as several gradients
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
 _MAX_DAMPING = 1e10
 # An entry is left where it is if moving it by so many times its size (or one) could not matter.

@@ -12,7 +12,7 @@ import numpy as np
 
 from pomdpfit._errors import Result
 from pomdpfit._types import Array, Float
-from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._objective import Objective, Scores
 
 
 class Slope(NamedTuple):
@@ -41,6 +41,7 @@ class Climb:
     start: Array | None = dataclasses.field(repr=False, default=None)
     trace: tuple[float, ...] = dataclasses.field(repr=False, default=())  # values, step by step
     norms: tuple[float, ...] = dataclasses.field(repr=False, default=())  # squared, of gradients
+    scores: Scores | None = dataclasses.field(repr=False, default=None)  # at phi, if known there
 
     @property
     def converged(self) -> bool:
@@ -65,8 +66,10 @@ def attend(objective: Objective, walk: Walk) -> Climb:
             question = walk.send(answer)
         except StopIteration as end:
             done: Climb = end.value
-            known = np.isfinite(done.value)
-            return dataclasses.replace(done, start=objective.start if known else None)
+            if not np.isfinite(done.value):
+                return done
+            scores = objective.scores_at(done.phi)
+            return dataclasses.replace(done, start=objective.start, scores=scores)
         if isinstance(question, Slope):
             answer = objective.gradient(question.phi)
         else:
