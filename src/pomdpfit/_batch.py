@@ -14,13 +14,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from pomdpfit._bellman import memory_needed
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, solve_infinite
-from pomdpfit._likelihood import Data, Problem
+from pomdpfit._likelihood import Data, Problem, Value
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._model import Primitives
 from pomdpfit._panel import Panel
@@ -156,6 +157,14 @@ def _over_members(one, theta, members: Members, *more):  # type: ignore[no-untyp
     return jax.vmap(one, in_axes=axes)(theta, members.weights, members.start, members.panel, *more)
 
 
+def _moves(
+    problem: Problem, moved: dict, rest: Theta, directions: dict, solved: Array
+) -> Float[Array, "p 1 Z n c"]:
+    """How the value moves along each direction: forward, all of them at once."""
+    value = lambda moved: problem.value({**rest, **moved}, solved, {})
+    return jax.vmap(lambda direction: jax.jvp(value, (moved,), (direction,))[1])(directions)
+
+
 @eqx.filter_jit
 def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[no-untyped-def]
     def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
@@ -164,13 +173,17 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
 
-        def total(free: dict) -> Array:
-            theta = free | fixed
-            value = None if solved is None else problem.value(theta, solved, {})
-            parts = problem.terms(theta, value, seen).by_part()
+        def total(free: dict, value: Value) -> Array:
+            parts = problem.terms(free | fixed, value, seen).by_part()
             return (counts * jnp.where(counts > 0, parts, 0.0)).sum()
 
-        value, gradient = jax.value_and_grad(total)(free)
+        value, (direct, back) = jax.value_and_grad(total, argnums=(0, 1))(free, solved)
+        gradient = direct
+        if solved is not None:
+            flat, tree = ravel_pytree(free)
+            moves = _moves(problem, free, fixed, jax.vmap(tree)(jnp.eye(len(flat))), solved)
+            through = tree(jnp.tensordot(moves, back, axes=back.ndim))
+            gradient = jax.tree.map(jnp.add, direct, through)
         for leaf in (value, *jax.tree.leaves(gradient)):
             sound = sound & jnp.all(jnp.isfinite(leaf))
         return Answers((value, gradient), start, sound)
@@ -184,16 +197,18 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         solved, start, sound = _solved(problem, solver, part, theta, start)
         seen = data if panel is None else data._replace(panel=panel)
 
-        def by_agent(moved: dict) -> Array:
-            at = {**theta, **moved}
-            value = None if solved is None else problem.value(at, solved, {})
-            return problem.terms(at, value, seen).by_part() @ _wanted(part)
+        here = {name: theta[name] for name in directions}
+        moves = None
+        if solved is not None:
+            moves = _moves(problem, here, theta, directions, solved)
 
-        def along(direction: dict) -> Array:
-            here = {name: theta[name] for name in direction}
-            return jax.jvp(by_agent, (here,), (direction,))[1]
+        def by_agent(moved: dict, value: Value) -> Array:
+            return problem.terms({**theta, **moved}, value, seen).by_part() @ _wanted(part)
 
-        scores = jnp.where(weights > 0, jax.vmap(along)(directions), 0.0)
+        def along(direction: dict, move: Value) -> Array:
+            return jax.jvp(by_agent, (here, solved), (direction, move))[1]
+
+        scores = jnp.where(weights > 0, jax.vmap(along)(directions, moves), 0.0)
         outer = (scores * weights) @ scores.T
         return Answers(outer, start, sound & jnp.all(jnp.isfinite(outer)))
 
