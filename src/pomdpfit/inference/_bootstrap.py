@@ -1,4 +1,4 @@
-"""Bootstrap: the estimate again on resampled or simulated panels, in parallel, never lost.
+"""Bootstrap: the estimate again on resampled or simulated panels, side by side, never lost.
 
 A replicate depends on the seed and its own number alone. Agents are resampled by weights (how
 often each was drawn), so that nothing is compiled anew. Finished chunks are written to a folder as
@@ -135,7 +135,9 @@ def bootstrap(
     n_jobs      processes, as in joblib
     batch       how many replicates one compiled program answers at a time, in each process; 1 for
                 one after the other. If not given: 1 where there are several processes, covariates,
-                a finite horizon or priors that are found by iteration; else RULE
+                a finite horizon or priors that are found by iteration; on a CPU 8 for small models
+                (1200 unknowns, 20000 rows) and else 1; on other devices what their memory holds,
+                up to 512
 
     Replicates do not depend on each other, but for the last bit, which depends on the batch.
     """
