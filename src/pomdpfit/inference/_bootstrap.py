@@ -158,8 +158,8 @@ def bootstrap(
     folder = None
     if checkpoint is not None:
         folder = _opened(FilePath(checkpoint), _manifest(estimate, parametric, seed, chunk, width))
-    width = len(estimate.information.entries)
-    found = {k: _read(folder, k, part, width) for k, part in enumerate(chunks)}
+    entries = len(estimate.information.entries)
+    found = {k: _read(folder, k, part, entries) for k, part in enumerate(chunks)}
     missing = [k for k, rows in found.items() if rows is None]
     what = f"bootstrap ({len(chunks) - len(missing)} of {len(chunks)} chunks were there)"
     tell(what, len(chunks) - len(missing), len(chunks))
