@@ -32,9 +32,9 @@ from pomdpfit.solvers._base import enough
 
 _FEWEST = 3  # climbs
 # On a CPU a batch does no less arithmetic than its members alone: what it saves is the cost of
-# many small calls. Measured on two cores, seconds a replicate of two stages, one by one and in
-# batches of 8: 6 bins x 5 nodes with 600 rows 0.026 and 0.018, with 10000 rows 0.11 and 0.06;
-# 175 bins x 15 nodes with Rust's group 4: 0.87 and 0.82, less than it costs to compile.
+# many small calls. Measured on two busy cores, compiled, seconds a replicate of two stages, one by
+# one and in batches of 8: 6 bins x 5 nodes with 600 rows 0.10 and 0.02, with 10000 rows 0.10 and
+# 0.06; 175 bins x 15 nodes with Rust's group 4: 0.87 and 0.82, less than it costs to compile.
 _ON_CPU, _SMALL, _FEW_ROWS = 8, 1200, 20_000  # members, unknowns of the solve, rows
 _ON_DEVICE = 9  # at most 2^9 members: half of a thousand think while the others are computed
 _COPIES, _PER_ROW = 4, 4_000  # of the operator, and bytes for a row of the panel with derivatives
