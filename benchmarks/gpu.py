@@ -30,7 +30,6 @@ ARRAYS = (
     "score_choice",
     "informs",
     "entry",
-    "times",
 )
 
 
@@ -57,7 +56,10 @@ def read(path: Path | None) -> tuple[pf.models.EngineReplacement, pf.Panel]:
             175, int(found["increments"]), reset=str(found["reset"])
         )
         arrays = {name: found[name] for name in ARRAYS}
-    return model, pf.Panel(**arrays, agents=tuple(f"bus {i}" for i in range(len(arrays["z"]))))
+    agents, periods = arrays["z"].shape
+    times = np.broadcast_to(np.arange(periods), (agents, periods))
+    names = tuple(f"bus {i}" for i in range(agents))
+    return model, pf.Panel(**arrays, times=times, agents=names)
 
 
 def timed(what: str, work: Callable[[], object], times: int = 3) -> object:
