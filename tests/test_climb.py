@@ -14,8 +14,9 @@ from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
 from pomdpfit.estimators import _verdict
-from pomdpfit.estimators._climb import Climb, climb
+from pomdpfit.estimators._climb import climb
 from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._walk import Climb, attend
 from pomdpfit.inference._information import information_at
 
 # A promised gain of 1e-14 is a distance of sqrt(2e-14) = 1.4e-7 standard errors. Standard errors
@@ -117,7 +118,9 @@ def run(toy, *, texts=(), theta=None, weights=None, **options) -> tuple[Climb, E
     entries = free_entries(toy.space, leaves, theta, restrictions)
     objective = Objective(toy, entries, Part.BOTH, theta, weights)
     phi = project(entries, entries.flatten(theta))
-    return climb(objective, phi, **{"tolerance": TIGHT, **options}), entries
+    agents = np.count_nonzero(objective.agent_weights)
+    walk = climb(entries, phi, agents, **{"tolerance": TIGHT, **options})
+    return attend(objective, walk), entries
 
 
 def shares(counts) -> tuple[np.ndarray, np.ndarray]:
@@ -665,7 +668,8 @@ def test_the_bus_engine_has_the_maximum_that_lbfgs_finds():
     )
     entries = free_entries(likelihood.space, leaves, theta)
     objective = Objective(likelihood, entries, Part.BOTH, theta)
-    done = climb(objective, entries.flatten(theta), tolerance=1e-12)
+    phi = entries.flatten(theta)
+    done = attend(objective, climb(entries, phi, panel.agent_count, tolerance=1e-12))
     assert done.converged
     # Both stop where rounding of a value of some hundreds, 1e-13, hides the rest: that is
     # sqrt(2e-13) standard errors; theirs are below 1, 100 and 0.05.

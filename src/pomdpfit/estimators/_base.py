@@ -7,24 +7,37 @@ from typing import ClassVar
 
 import numpy as np
 
+from pomdpfit._entries import Entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Float
-from pomdpfit.estimators._climb import Climb, climb
+from pomdpfit.estimators._climb import climb
 from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._walk import Climb, Walk, attend
 
 Tell = Callable[[int, float, float], None]
 
 
 class AbstractOptimiser(abc.ABC):
-    """A way up: an objective and a start in, a climb out."""
+    """A way up: a start in, a climb out; what it needs to know on its way it asks for."""
 
     @abc.abstractmethod
+    def walk(
+        self,
+        entries: Entries,
+        phi: Float[np.ndarray, "n"],
+        agents: int,
+        tell: Tell | None = None,
+    ) -> Walk:
+        """Climb from phi; `agents` is how many of them count."""
+
     def run(
         self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
     ) -> Climb:
-        """Climb from phi."""
+        """Climb from phi, with all answers from one objective."""
+        agents = int(np.count_nonzero(objective.agent_weights))
+        return attend(objective, self.walk(objective.entries, phi, agents, tell))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +51,22 @@ class BHHH(AbstractOptimiser):
     tolerance: float = 1e-8
     max_steps: int = 200
 
-    def run(
-        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
-    ) -> Climb:
+    def walk(
+        self,
+        entries: Entries,
+        phi: Float[np.ndarray, "n"],
+        agents: int,
+        tell: Tell | None = None,
+    ) -> Walk:
         """Climb from phi."""
-        return climb(objective, phi, tolerance=self.tolerance, max_steps=self.max_steps, tell=tell)
+        return climb(
+            entries,
+            phi,
+            agents,
+            tolerance=self.tolerance,
+            max_steps=self.max_steps,
+            tell=tell,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

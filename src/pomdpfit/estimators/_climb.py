@@ -8,46 +8,27 @@ damping (Levenberg-Marquardt). The end is told by the gain that the model still 
 squared distance to the maximum in units of standard errors, which no change of units can alter.
 """
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 
 from pomdpfit._entries import Entries
 from pomdpfit._errors import Result
-from pomdpfit._types import Array, Float
-from pomdpfit.estimators._objective import Objective
+from pomdpfit._types import Float
 from pomdpfit.estimators._quadratic import bounded_quadratic
+from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
 
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
+_REST = 5  # steps at least in between: scores cost as much as several gradients
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
 _MAX_DAMPING = 1e10
 # An entry is left where it is if moving it by so many times its size (or one) could not matter.
 # Scores that vanish (of the cost of a condition that is never met) have an outer product that
 # vanishes faster: the model would promise much of a step to 1e24, and of the next to 1e54.
 _REACH = 1e8
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Climb:
-    """Where a climb ended, and how."""
-
-    phi: Float[np.ndarray, "n"]
-    value: float
-    gradient: Float[np.ndarray, "n"]
-    gain: float  # that the quadratic model still promises
-    steps: int
-    result: Result
-    start: Array | None = dataclasses.field(repr=False)
-    trace: tuple[float, ...] = dataclasses.field(repr=False, default=())  # values, step by step
-    norms: tuple[float, ...] = dataclasses.field(repr=False, default=())  # squared, of gradients
-
-    @property
-    def converged(self) -> bool:
-        """Whether the promised gain is below the tolerance."""
-        return self.result is Result.CONVERGED
 
 
 class _Model:
@@ -58,9 +39,9 @@ class _Model:
         self.far = _REACH * np.maximum(1.0, np.abs(phi))
         self.B = np.eye(len(self.chart.independent))
 
-    def take_scores(self, scores: np.ndarray, weights: np.ndarray) -> None:
+    def take(self, outer: np.ndarray) -> None:
         """BHHH: B = sum_i w_i s_i s_i'."""
-        self.B = _safe((scores * weights[:, None]).T @ scores)
+        self.B = _safe(outer)
 
     def move_to(self, phi: np.ndarray) -> None:
         """The same B in the coordinates of the chart at phi."""
@@ -103,28 +84,29 @@ class _Model:
 
 
 def climb(
-    objective: Objective,
+    entries: Entries,
     phi: Float[np.ndarray, "n"],
+    agents: int,
     *,
     tolerance: float = 1e-8,
     max_steps: int = 200,
     tell: Callable[[int, float, float], None] | None = None,
-) -> Climb:
-    """From phi to a maximum; `tell(step, value, gain)` hears of every step."""
-    here = _finite(objective, phi)
+) -> Walk:
+    """From phi to a maximum for so many agents that count; `tell(step, value, gain)` hears."""
+    here = yield Slope(phi)
     if here is None:
-        return Climb(phi, -np.inf, np.full(len(phi), np.nan), np.inf, 0, Result.NOT_FINITE, None)
-    ascent = _Ascent(objective, phi, here, tolerance)
+        return lost(phi)
+    ascent = _Ascent(entries, phi, here, agents, tolerance)
     if ascent.size == 0:
-        return Climb(phi, *here, 0.0, 0, Result.CONVERGED, objective.start)
+        return Climb(phi, here[0], here[1], 0.0, 0, Result.CONVERGED)
     result = Result.MAX_STEPS
     while True:
-        if ascent.arrived():
+        if (yield from ascent.arrived()):
             result = Result.FLAT if ascent.flat() else Result.CONVERGED
             break
         if ascent.steps >= max_steps:
             break
-        if not ascent.advance():
+        if not (yield from ascent.advance()):
             result = Result.STALLED
             break
         if tell is not None:
@@ -136,8 +118,7 @@ def climb(
         ascent.gain,
         ascent.steps,
         result,
-        objective.start,
-        tuple(ascent.trace),
+        trace=tuple(ascent.trace),
     )
 
 
@@ -145,33 +126,35 @@ class _Ascent:
     """A climb under way: where it is, its model, and when the scores were last taken."""
 
     def __init__(
-        self, objective: Objective, phi: np.ndarray, here: tuple, tolerance: float
+        self, entries: Entries, phi: np.ndarray, here: tuple, agents: int, tolerance: float
     ) -> None:
-        self.objective, self.tolerance = objective, tolerance
+        self.entries, self.tolerance = entries, tolerance
         self.phi, (self.value, self.gradient) = phi, here
-        self.model = _Model(objective.entries, phi)
+        self.model = _Model(entries, phi)
         self.size = len(self.model.chart.independent)
         # The scores of no more agents than coordinates span their own sum: in units of their outer
         # product the distance to the maximum is the same everywhere. Updates alone must do there,
         # and a slope that levels off is told from a maximum by steps that stay long.
-        self.few = np.count_nonzero(objective.agent_weights) <= self.size
+        self.few = agents <= self.size
         self.steps, self.damping, self.gain = 0, 0.0, np.inf
         self.fresh_gain, self.fresh_at, self.astray = np.inf, -1, False
         self.trace = [self.value]
 
-    def arrived(self) -> bool:
+    def arrived(self) -> Generator[Question, Any, bool]:
         """Whether no gain worth the name is promised, by scores taken here where they can tell."""
         small = self._promise()
-        due = (small or self.gain < _REFRESH * self.fresh_gain) and self.fresh_at < self.steps
+        fell = self.gain < _REFRESH * self.fresh_gain and self.steps >= self.fresh_at + _REST
+        due = (small or fell) and self.fresh_at < self.steps
         if self.fresh_at < 0 or (due and not self.few):
-            small = self._take_scores(judge=small and self.steps > 0 and not self.astray)
+            small = yield from self._take_scores(judge=small and self.steps > 0 and not self.astray)
         return small
 
     def _step(self, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
         return self.model.step(self.phi, self.gradient, damping, negligible=self.tolerance)
 
     def _promise(self) -> bool:
-        _, change, self.gain = self._step(0.0)
+        self.bold = self._step(0.0)
+        _, change, self.gain = self.bold
         return self.gain <= self.tolerance and (not self.few or _short(change, self.phi))
 
     def flat(self) -> bool:
@@ -179,27 +162,27 @@ class _Ascent:
         _, _, gain = self.model.step(self.phi, self.gradient, 0.0)
         return gain > self.tolerance
 
-    def _take_scores(self, *, judge: bool) -> bool:
+    def _take_scores(self, *, judge: bool) -> Generator[Question, Any, bool]:
         """B anew from the scores; if they were only to judge and say no, B stays what it was."""
         known = self.model.B
-        scores = self.objective.scores(self.phi, self.model.chart.jacobian)
-        self.model.take_scores(scores, self.objective.agent_weights)
+        self.model.take((yield Outer(self.phi, self.model.chart.jacobian)))
         small = self._promise()
         if judge and not small:
             self.model.B = known  # curvature that steps have taught leads on
+            self.bold = self._step(0.0)
         self.fresh_gain, self.fresh_at = self.gain, self.steps
         return small
 
-    def advance(self) -> bool:
+    def advance(self) -> Generator[Question, Any, bool]:
         """One accepted step; False if there is none, even with a B taken anew."""
         while True:
-            found = self._search()
+            found = yield from self._search()
             if found is not None:
                 break
             if self.astray or self.steps == 0:
                 return False
             self.astray, self.damping = True, 0.0  # a B that has gone astray is taken anew
-            self._take_scores(judge=False)
+            yield from self._take_scores(judge=False)
         d, phi, (value, gradient) = found
         self.astray = False
         self.model.update(d, -(self.model.chart.jacobian.T @ (gradient - self.gradient)))
@@ -210,25 +193,17 @@ class _Ascent:
         self.trace.append(value)
         return True
 
-    def _search(self) -> tuple | None:
+    def _search(self) -> Generator[Question, Any, tuple | None]:
         """A step that rises enough, more and more damped until there is one."""
         while self.damping <= _MAX_DAMPING:
-            d, change, _ = self._step(self.damping)
-            phi = self.objective.entries.on_bounds(self.phi + change)
-            found = _finite(self.objective, phi)
+            d, change, _ = self._step(self.damping) if self.damping > 0 else self.bold
+            phi = self.entries.on_bounds(self.phi + change)
+            found = yield Slope(phi)
             rise = _ARMIJO * (self.gradient @ change) - _NOISE * abs(self.value)
             if found is not None and found[0] >= self.value + rise:
                 return d, phi, found
             self.damping = max(10 * self.damping, 1e-3)
         return None
-
-
-def _finite(objective: Objective, phi: np.ndarray) -> tuple[float, np.ndarray] | None:
-    """Value and gradient at phi, if both are finite."""
-    found = objective.gradient(phi)
-    if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
-        return None
-    return found
 
 
 def _short(change: np.ndarray, phi: np.ndarray) -> bool:

@@ -39,8 +39,11 @@ def finish(
     if setting.estimator.by_stages:
         owners = space.only(entries.leaves).owners
         first = np.array([owners[k] in likelihood.dynamics for k in chart.independent], dtype=bool)
+    last, scores = best.climbs[-1], None
+    if last.scores is not None and np.array_equal(last.phi, phi):  # not under other names
+        scores = last.scores.along(chart.jacobian)
     information = information_at(
-        likelihood, entries, best.theta, chart, first, terms.start, hessian=hessian
+        likelihood, entries, best.theta, chart, first, terms.start, scores, hessian=hessian
     )
     result, reason = verdict(best.decisive(setting.estimator), information)
     dimension = len(entries.chart(phi).independent)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pomdpfit._batch import chosen_width
 from pomdpfit._errors import (
     ConvergenceWarning,
     EstimationError,
@@ -52,6 +53,7 @@ def fit(
     solver: AbstractSolver | None = None,
     seed: int = 0,
     n_jobs: int = 1,
+    batch: int | None = None,
     skip_hessian: bool = False,
     progress: Progress | None = None,
 ) -> Estimate:
@@ -65,6 +67,8 @@ def fit(
                  ones let go (the discount)
     constraints  linear equations such as "cost[good] = cost[bad]"
     n_jobs       processes for the starts, as in joblib; `seed` draws them; `progress` hears of them
+    batch        in one process: how many starts are climbed side by side by one program; chosen by
+                 size if not given (see `bootstrap`), 1 for one after the other
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
                  then those of outer products, and that this is a maximum rests on the gradient
 
@@ -87,7 +91,8 @@ def fit(
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
-    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell)
+    width = chosen_width(likelihood, len(paths), n_jobs, batch)
+    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell, width)
     alive = [path for path in ended if path.alive]
     if not alive:
         raise EstimationError(_nothing_found(likelihood, paths))

@@ -1,11 +1,27 @@
 """What is climbed: a weighted part of the log-likelihood over the entries that move."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pomdpfit._entries import Entries
 from pomdpfit._errors import ImpossibleObservationError, ModelError, SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._types import Array, Float, Theta
+
+
+class Scores(NamedTuple):
+    """Each agent's derivatives of both parts along the columns of a chart's jacobian."""
+
+    jacobian: Float[np.ndarray, "n p"]
+    parts: Float[np.ndarray, "N 2 p"]
+
+    def along(self, jacobian: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "N 2 q"] | None:
+        """The same along the columns of another chart, if these span them."""
+        change = np.linalg.lstsq(self.jacobian, jacobian, rcond=None)[0]
+        if np.abs(self.jacobian @ change - jacobian).max(initial=0.0) > 1e-12:
+            return None
+        return self.parts @ change
 
 
 class Objective:
@@ -26,13 +42,14 @@ class Objective:
         self.agent_weights = np.ones(agents) if weights is None else np.asarray(weights, float)
         self._wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part])
         self._weights = self.agent_weights[:, None] * self._wanted
+        self.last: tuple[np.ndarray, Scores] | None = None  # the scores that were taken last
 
     def theta(self, phi: Float[np.ndarray, "n"]) -> dict[str, np.ndarray]:
         """The whole tree."""
         return self.entries.insert(phi, self._theta)
 
     def gradient(self, phi: Float[np.ndarray, "n"]) -> tuple[float, Float[np.ndarray, "n"]] | None:
-        """Value and gradient in all entries; None where there is no finite likelihood."""
+        """Value and gradient in all entries; None where they are not there or not finite."""
         try:
             terms, tree = self.likelihood.pull(
                 self.theta(phi),
@@ -44,7 +61,8 @@ class Objective:
         except (ImpossibleObservationError, ModelError, SolveError):
             return None
         self._keep(terms)
-        return self._total(terms), self.entries.flatten(tree)
+        value, gradient = self._total(terms), self.entries.flatten(tree)
+        return (value, gradient) if np.isfinite([value, *gradient]).all() else None
 
     def scores(
         self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
@@ -59,7 +77,21 @@ class Objective:
             among=self.agent_weights > 0,
         )
         self._keep(terms)
+        self.last = (phi, Scores(jacobian, parts))
         return parts[:, self._wanted].sum(axis=1)
+
+    def outer(
+        self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, "p p"]:
+        """sum_i w_i s_i s_i'."""
+        scores = self.scores(phi, jacobian)
+        return (scores * self.agent_weights[:, None]).T @ scores
+
+    def scores_at(self, phi: Float[np.ndarray, "n"]) -> Scores | None:
+        """Scores of the whole likelihood at phi, if they were taken there last, of all agents."""
+        if self.last is None or self.part != Part.BOTH or (self.agent_weights != 1).any():
+            return None
+        return self.last[1] if np.array_equal(self.last[0], phi) else None
 
     def _total(self, terms: LogLikelihood) -> float:
         parts = np.where(self._weights > 0, terms.parts(), 0.0)

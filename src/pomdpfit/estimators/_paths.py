@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 
-from pomdpfit._entries import free_entries, project
-from pomdpfit._errors import Result, SolveError
+from pomdpfit._entries import Entries, free_entries, project
+from pomdpfit._errors import SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage, Tell
-from pomdpfit.estimators._climb import Climb
 from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._walk import Climb, lost
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,6 +27,15 @@ class Path:
     def alive(self) -> bool:
         """Whether there is a likelihood here."""
         return not self.climbs or np.isfinite(self.climbs[-1].value)
+
+    def after(self, climb: Climb, entries: Entries) -> "Path":
+        """The path with one more climb, over these entries."""
+        return dataclasses.replace(
+            self,
+            theta=entries.insert(climb.phi, self.theta),
+            climbs=(*self.climbs, climb),
+            warm=self.warm if climb.start is None else climb.start,
+        )
 
     def decisive(self, estimator: AbstractEstimator) -> tuple[Climb, ...]:
         """The climbs that the estimate is defined by: all stages, or the last one alone."""
@@ -48,14 +57,8 @@ def run_stage(
     try:
         done = stage.optimiser.run(objective, phi, tell)
     except SolveError:  # a derivative that could not be had: this start leads nowhere
-        nothing = np.full(len(phi), np.nan)
-        done = Climb(phi, -np.inf, nothing, np.inf, 0, Result.NOT_FINITE, None)
-    return dataclasses.replace(
-        path,
-        theta=objective.theta(done.phi),
-        climbs=(*path.climbs, done),
-        warm=path.warm if done.start is None else done.start,
-    )
+        done = lost(phi)
+    return path.after(done, entries)
 
 
 def run_path(

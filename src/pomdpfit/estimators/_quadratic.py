@@ -15,9 +15,14 @@ def bounded_quadratic(
     apart = 1e-14 * np.arange(1, len(low) + 1)
     exact, low, high = (low, high), low - apart, high + apart
     scale = 1.0 / np.sqrt(np.maximum(np.diag(B), 1e-300))
-    values, vectors = np.linalg.eigh(B * np.outer(scale, scale))
-    B = (vectors * np.maximum(values, 1e-12 * values[-1])) @ vectors.T
+    values, vectors = np.linalg.eigh(B * (scale[:, None] * scale))
+    values = np.maximum(values, 1e-12 * values[-1])
     g, moves = scale * g, jacobian * scale
+    free = vectors @ ((g @ vectors) / values)
+    ahead = moves @ free
+    if (ahead >= exact[0]).all() and (ahead <= exact[1]).all():  # most often no bound is in the way
+        return scale * free
+    B = (vectors * values) @ vectors.T
     d = np.zeros(len(g))
     active: dict[int, float] = {}
     for _ in range(20 * len(moves)):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from pomdpfit._batch import Batch
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._parallel import run_parallel
 from pomdpfit._restrictions import Restrictions
@@ -9,6 +10,7 @@ from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._modes import join_equal
 from pomdpfit.estimators._naming import Naming, align_paths
 from pomdpfit.estimators._paths import Path, run_stage
+from pomdpfit.estimators._together import run_stage_together
 
 
 def run_paths(
@@ -19,19 +21,28 @@ def run_paths(
     names: Naming,
     n_jobs: int,
     tell: Callable[[str, int, int], None],
+    batch: int = 1,
 ) -> list[Path]:
-    """Where all starts have led, those that were lost on the way included."""
+    """Where all starts have led, those that were lost on the way included.
+
+    batch  how many are answered by one program (see `_together`); 1 for one after the other
+    """
     space, stages = likelihood.space, estimator.stages(likelihood)
     lost: list[Path] = []
     climbed: set[str] = set()
     for k, stage in enumerate(stages):
-        what = f"stage {k + 1} of {len(stages)}: {len(paths)} starts"
+        what, total = f"stage {k + 1} of {len(stages)}: {len(paths)} starts", len(paths)
         tell(what, 0, len(paths))
-        tasks = ((path, restrictions) for path in paths)
         moved = []
-        for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
-            moved.append(done)
-            tell(what, len(moved), len(paths))
+        if batch > 1:
+            say = lambda done, what=what, total=total: tell(what, done, total)
+            crowd = Batch(likelihood, batch)
+            moved = run_stage_together(crowd, stage, paths, restrictions, tell=say)
+        else:
+            tasks = ((path, restrictions) for path in paths)
+            for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
+                moved.append(done)
+                tell(what, len(moved), len(paths))
         lost += [path for path in moved if not path.alive]
         alive = [path for path in moved if path.alive]
         climbed.update(stage.leaves)

@@ -10,6 +10,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
+from pomdpfit._entries import Entries
 from pomdpfit._errors import EstimationError, Result
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._restrictions import Restrictions
@@ -24,8 +25,7 @@ from pomdpfit.estimators._base import (
     refuse_two_stages,
     split_leaves,
 )
-from pomdpfit.estimators._climb import Climb
-from pomdpfit.estimators._objective import Objective
+from pomdpfit.estimators._walk import Climb, Slope, Walk, lost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,15 +76,18 @@ class GradientAscent(AbstractOptimiser):
     max_steps: int
     step: float | None = None
 
-    def run(
-        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
-    ) -> Climb:
+    def walk(
+        self,
+        entries: Entries,
+        phi: Float[np.ndarray, "n"],
+        agents: int,
+        tell: Tell | None = None,
+    ) -> Walk:
         """Ascend from phi until the gradient's norm is below epsilon."""
-        found = objective.gradient(phi)
+        found = yield Slope(phi)
         if found is None:
-            nothing = np.full(len(phi), np.nan)
-            return Climb(phi, -np.inf, nothing, np.inf, 0, Result.NOT_FINITE, None)
-        jacobian = objective.entries.chart(phi).jacobian
+            return lost(phi)
+        jacobian = entries.chart(phi).jacobian
         value, gradient = found
         g = jacobian.T @ gradient
         trace, norms, steps = [value], [float(g @ g)], 0
@@ -94,7 +97,7 @@ class GradientAscent(AbstractOptimiser):
             if np.linalg.norm(g) < self.epsilon:
                 result = Result.CONVERGED
                 break
-            moved = self._move(objective, phi, jacobian, g, value, rho)
+            moved = yield from self._move(entries, phi, jacobian, g, value, rho)
             if moved is None:
                 result = Result.STALLED
                 break
@@ -113,17 +116,15 @@ class GradientAscent(AbstractOptimiser):
             float(np.linalg.norm(g)),
             steps,
             result,
-            objective.start,
-            tuple(trace),
-            tuple(norms),
+            trace=tuple(trace),
+            norms=tuple(norms),
         )
 
-    def _move(self, objective, phi, jacobian, g, value, rho):  # type: ignore[no-untyped-def]
+    def _move(self, entries, phi, jacobian, g, value, rho):  # type: ignore[no-untyped-def]
         """The next point; the practical rule halves the step until it rises."""
         for _ in range(1 if self.step is not None else 60):
-            entries = objective.entries
             new = np.clip(phi + jacobian @ (rho * g), entries.low, entries.high)
-            found = objective.gradient(new)
+            found = yield Slope(new)
             rises = found is not None and found[0] >= value + 1e-4 * rho * (g @ g) - 1e-13 * abs(
                 value
             )

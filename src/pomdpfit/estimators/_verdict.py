@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pomdpfit._errors import Result
-from pomdpfit.estimators._climb import Climb
+from pomdpfit.estimators._walk import Climb
 from pomdpfit.inference._information import Information
 
 _FLAT = 1e-10  # eigenvalue of the information in units of its diagonal

@@ -129,13 +129,15 @@ def information_at(
     chart: Chart,
     first: np.ndarray | None,
     start: Array | None = None,
+    scores: Float[np.ndarray, "N 2 p"] | None = None,
     *,
     hessian: bool = True,
 ) -> Information:
-    """Scores along the chart and the Hessian in its coordinates, at theta."""
-    directions = entries.split(chart.jacobian.T)
-    terms, scores = likelihood.push(theta, directions, start=start)
-    start = terms.start if terms.start is not None else start
+    """Scores along the chart (unless they are known) and the Hessian in its coordinates."""
+    if scores is None:
+        directions = entries.split(chart.jacobian.T)
+        terms, scores = likelihood.push(theta, directions, start=start)
+        start = terms.start if terms.start is not None else start
     information = Information(
         tuple(entries.names[k] for k in chart.independent),
         entries.names,

@@ -1,0 +1,151 @@
+"""Many at once, on whatever device JAX has: a thousand solves, and a thousand replicates.
+
+python -m benchmarks.gpu --panel results/group4.npz      on the machine with the device
+python -m benchmarks.gpu --write results/group4.npz      where Rust's data are
+python -m benchmarks.gpu --thetas 8 --replicates 32      on a CPU
+
+Without a panel one of the size of group 4 (37 buses, 117 months) is simulated.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import pomdpfit as pf
+from pomdpfit._fixed_point import cold_start, solve_infinite
+from pomdpfit._precision import in_float64
+from pomdpfit.solvers import make_plan
+
+ARRAYS = (
+    "z",
+    "a",
+    "present",
+    "acted",
+    "score_observation",
+    "score_choice",
+    "informs",
+    "entry",
+)
+
+
+def write(path: Path) -> None:
+    """Group 4 with 175 bins as plain arrays."""
+    data = pf.datasets.rust1987(4, 175)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {name: getattr(data.panel, name) for name in ARRAYS}
+    np.savez_compressed(path, **arrays, increments=data.increments, reset=data.reset)
+
+
+def read(path: Path | None) -> tuple[pf.models.EngineReplacement, pf.Panel]:
+    """The model and the panel; simulated at the example where there is none."""
+    if path is None:
+        model = pf.models.EngineReplacement(175, 4)
+        prior, z0 = pf.KnownPrior([1.0, 0.0]), np.zeros(37, dtype=int)
+        made = pf.simulate(
+            model, model.example(), agents=37, periods=117, seed=0, prior=prior, z0=z0
+        )
+        assert isinstance(made, pf.Panel)
+        return model, made
+    with np.load(path) as found:
+        model = pf.models.EngineReplacement(
+            175, int(found["increments"]), reset=str(found["reset"])
+        )
+        arrays = {name: found[name] for name in ARRAYS}
+    agents, periods = arrays["z"].shape
+    times = np.broadcast_to(np.arange(periods), (agents, periods))
+    names = tuple(f"bus {i}" for i in range(agents))
+    return model, pf.Panel(**arrays, times=times, agents=names)
+
+
+def timed(what: str, work: Callable[[], object], times: int = 3) -> object:
+    """The work, with the seconds of its first run and of the fastest later one."""
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        result = jax.block_until_ready(work())
+        seconds.append(time.perf_counter() - began)
+    later = f", then {min(seconds[1:]):.2f} s" if seconds[1:] else ""
+    print(f"{what}: {seconds[0]:.2f} s with compilation{later}", flush=True)
+    return result
+
+
+@in_float64
+def many_solves(count: int, nodes: int) -> None:
+    """So many thetas of the bus model, linear interpolation, discount 0.9999, cold, one call."""
+    model, scheme, solver = pf.models.EngineReplacement(175, 4), pf.Linear(nodes), pf.Newton()
+    example = model.example()
+    rng = np.random.default_rng(0)
+    share = lambda name: rng.uniform(0.8, 1.2, size=(count, *example[name].shape)) * example[name]
+    increment = share("increment")
+    thetas = {
+        "RC": share("RC"),
+        "cost": share("cost"),
+        "stay": 1 - rng.uniform(0.5, 1.5, size=(count, 2)) * (1 - example["stay"]),
+        "increment": increment / increment.sum(axis=-1, keepdims=True),
+        "discount": jnp.full(count, example["discount"]),
+    }
+    plan = make_plan(model.primitives(example).kernel)
+    start = cold_start(model.primitives(example), scheme)
+
+    @jax.jit
+    @jax.vmap
+    def solve(theta: dict) -> tuple:
+        state = solve_infinite(model.primitives(theta), scheme, solver, plan, start)
+        return state.residual, state.steps
+
+    what = f"{count} solves, 175 bins x {nodes} beliefs"
+    residual, steps = timed(what, lambda: solve(thetas))  # type: ignore[misc]
+    print(f"  residuals up to {np.max(residual):.1e}, steps {np.min(steps)} to {np.max(steps)}")
+
+
+def many_replicates(
+    path: Path | None, replicates: int, grid: object, width: int | None, repeats: int
+) -> None:
+    """Bootstrap of the two-stage fit, in batches."""
+    model, panel = read(path)
+    estimate = pf.fit(
+        model, panel, pf.TwoStage(), prior=pf.KnownPrior([1.0, 0.0]), grid=grid, starts=1
+    )
+    print(f"two-stage fit on {grid}: llf {estimate.llf:.4f}, {estimate.seconds:.1f} s")
+    for seed in range(repeats):
+        began = time.perf_counter()
+        found = pf.bootstrap(estimate, replicates, seed=seed, batch=width)
+        seconds = time.perf_counter() - began
+        print(
+            f"{replicates} replicates: {seconds:.2f} s"
+            f"{' with compilation' if seed == 0 else ''}, {len(found.failed)} failed, steps "
+            f"{found.info['steps'].min()} to {found.info['steps'].max()}",
+            flush=True,
+        )
+    print(found.summary().to_string())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--panel", type=Path)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--thetas", type=int, default=1000)
+    parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=101)
+    parser.add_argument("--smooth", action="store_true", help="pf.Smooth instead of pf.Linear")
+    parser.add_argument("--width", type=int, help="members of a batch; chosen if not given")
+    parser.add_argument("--repeats", type=int, default=2)
+    given = parser.parse_args()
+    if given.write:
+        write(given.write)
+        return
+    print(f"{jax.devices()[0].device_kind} ({jax.devices()[0].platform})")
+    if given.thetas:
+        many_solves(given.thetas, given.nodes)
+    if given.replicates:
+        grid = (pf.Smooth if given.smooth else pf.Linear)(given.nodes)
+        many_replicates(given.panel, given.replicates, grid, given.width, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
