@@ -165,14 +165,6 @@ def _over_members(one, theta, members: Members, *more):  # type: ignore[no-untyp
     return jax.vmap(one, in_axes=axes)(theta, members.weights, members.start, members.panel, *more)
 
 
-def _moves(
-    problem: Problem, moved: dict, rest: Theta, directions: dict, solved: Array
-) -> Float[Array, "p 1 Z n c"]:
-    """How the value moves along each direction: forward, all of them at once."""
-    value = lambda moved: problem.value({**rest, **moved}, solved, {})
-    return jax.vmap(lambda direction: jax.jvp(value, (moved,), (direction,))[1])(directions)
-
-
 @eqx.filter_jit
 def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[no-untyped-def]
     def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
@@ -189,7 +181,8 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         gradient = direct
         if solved is not None:
             flat, tree = ravel_pytree(free)
-            moves = _moves(problem, free, fixed, jax.vmap(tree)(jnp.eye(len(flat))), solved)
+            directions = jax.vmap(tree)(jnp.eye(len(flat)))
+            moves = problem.value_moves(free | fixed, directions, solved, {})
             through = tree(jnp.tensordot(moves, back, axes=back.ndim))
             gradient = jax.tree.map(jnp.add, direct, through)
         for leaf in (value, *jax.tree.leaves(gradient)):
@@ -208,7 +201,7 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         here = {name: theta[name] for name in directions}
         moves = None
         if solved is not None:
-            moves = _moves(problem, here, theta, directions, solved)
+            moves = problem.value_moves(theta, directions, solved, {})
 
         def by_agent(moved: dict, value: Value) -> Array:
             return problem.terms({**theta, **moved}, value, seen).by_part() @ _wanted(part)

@@ -30,7 +30,8 @@ class Transfer(eqx.Module):
 
     def __call__(self, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
         """T'(V) d."""
-        expected = self.stencil.by_action(d)
+        # Kept as they are: the compiler would else compute them anew for each of their uses.
+        expected = jax.lax.optimization_barrier(self.stencil.by_action(d))
         parts = (self.share[:, a, :, None] * part for a, part in enumerate(expected))
         total = sum(parts, jnp.zeros_like(d))
         if self.turn is None:

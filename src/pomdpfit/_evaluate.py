@@ -111,13 +111,14 @@ class Likelihood(AbstractLikelihood):
         """The terms and the gradient of their weighted sum, in reverse mode."""
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
-        free = {name: theta[name] for name in names}
+        # In all leaves that are free, whichever are asked for: a fit compiles this once.
+        free = {name: theta[name] for name in {*self.space.free_leaves, *names}}
         fixed = {name: leaf for name, leaf in theta.items() if name not in free}
         terms, gradient = _likelihood.pull(
-            self._problem, free, fixed, value, data, jnp.asarray(weights)
+            self._problem, free, fixed, value, data, jnp.asarray(weights), names
         )
         result = self._result(theta, value, state, terms, (weights != 0).any(axis=1))
-        return result, {name: finite_derivative(leaf) for name, leaf in gradient.items()}
+        return result, {name: finite_derivative(gradient[name]) for name in names}
 
     def push(
         self,
@@ -131,7 +132,9 @@ class Likelihood(AbstractLikelihood):
         """The terms and every agent's derivatives, in forward mode."""
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
-        terms, derivatives = _likelihood.push(self._problem, dict(directions), theta, value, data)
+        terms, derivatives = _likelihood.push(
+            self._problem, dict(directions), theta, value, data, self.space.free_leaves
+        )
         result = self._result(theta, value, state, terms, among)
         if among is not None:
             derivatives = jnp.where(among[:, None, None], derivatives, 0.0)
@@ -148,7 +151,13 @@ class Likelihood(AbstractLikelihood):
         theta, value, state = self._solved(theta, part, None)
         data = self._with_priors(theta, value)
         terms, derivatives = _likelihood.push(
-            self._problem, dict(directions), theta, value, data, _likelihood.Terms.by_row
+            self._problem,
+            dict(directions),
+            theta,
+            value,
+            data,
+            self.space.free_leaves,
+            _likelihood.Terms.by_row,
         )
         return self._result(theta, value, state, terms), finite_derivative(derivatives)
 

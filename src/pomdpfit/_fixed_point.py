@@ -24,7 +24,7 @@ from pomdpfit.solvers import (
     solve_many,
 )
 
-_LINEAR_TOLERANCE = 1e-12
+_LINEAR_TOLERANCE = 1e-10
 
 
 def solve_infinite(
@@ -103,7 +103,8 @@ def implicit_moves(
         along = lambda moved: bellman_operator(primitives_at(moved), scheme)(coefficients)
         return jax.jvp(along, (at,), (direction,))[1]
 
-    right = jax.vmap(change, out_axes=-1)(directions)
+    # One after the other: side by side, the compiler would read V anew for each and every one.
+    right = jnp.moveaxis(jax.lax.map(change, directions), 0, -1)
     moves = _solved(primitives_at(at), coefficients, right, scheme, plan)
     return jnp.moveaxis(moves, -1, 0)
 

@@ -21,6 +21,7 @@ import equinox as eqx
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._belief import filter_by_period
 from pomdpfit._fixed_point import attached_moves, attached_value
@@ -169,14 +170,22 @@ def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
 
 
 def pull(
-    problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
+    problem: Problem,
+    free: dict,
+    fixed: dict,
+    value: Value,
+    data: Data,
+    weights: Array,
+    names: tuple[str, ...],
 ) -> tuple[Terms, dict]:
-    """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
+    """The terms at theta = free | fixed, and the gradient in `names` of their weighted sum."""
     terms, direct, back = _pull_terms(problem, free, fixed, value, data, weights)
+    gradient = {name: direct[name] for name in names}
     if value is None:
-        return terms, direct
-    through_value = _pull_value(problem, free, fixed, value, data.covariates, back)
-    return terms, jax.tree.map(jnp.add, direct, through_value)
+        return terms, gradient
+    own, moves = _moves_by_entry(problem, names, free | fixed, value, data)
+    through = jax.flatten_util.ravel_pytree(own)[1](jnp.tensordot(moves, back, axes=back.ndim))
+    return terms, gradient | {name: gradient[name] + leaf for name, leaf in through.items()}
 
 
 @eqx.filter_jit
@@ -191,17 +200,24 @@ def _pull_terms(problem, free, fixed, value, data, weights):  # type: ignore[no-
     return terms, direct, back
 
 
+def _moves_by_entry(
+    problem: Problem, names: tuple[str, ...], theta: Theta, value: Array, data: Data
+) -> tuple[dict, Float[Array, "e C *H Z n c"]]:
+    """The leaves among `names` that the value depends on, and how it moves with their entries."""
+    own = {name: theta[name] for name in names if name in problem.model.parameters()}
+    rest = {name: leaf for name, leaf in theta.items() if name not in own}
+    return own, _unit_moves(problem, own, rest, value, data.covariates)
+
+
 @eqx.filter_jit
-def _pull_value(problem, free, fixed, value, covariates, back):  # type: ignore[no-untyped-def]
-    """Forward, one direction for each entry: see `_fixed_point`."""
-    flat, unflatten = jax.flatten_util.ravel_pytree(free)
+def _unit_moves(problem, own, rest, value, covariates):  # type: ignore[no-untyped-def]
+    """One direction for each entry: one program, whatever directions are asked for later."""
+    flat, unflatten = jax.flatten_util.ravel_pytree(own)
     parts = []
     for k in range(0, flat.size, _TOGETHER):
-        rows = jnp.eye(flat.size)[k : k + _TOGETHER]
-        directions = jax.vmap(unflatten)(rows)
-        moves = problem.value_moves(free | fixed, directions, value, covariates)
-        parts.append((moves * back).sum(axis=tuple(range(1, moves.ndim))))
-    return unflatten(jnp.concatenate(parts))
+        directions = jax.vmap(unflatten)(jnp.eye(flat.size)[k : k + _TOGETHER])
+        parts.append(problem.value_moves(own | rest, directions, value, covariates))
+    return jnp.concatenate(parts) if parts else jnp.zeros((0, *value.shape))
 
 
 def push(
@@ -210,18 +226,24 @@ def push(
     theta: Theta,
     value: Value,
     data: Data,
+    free: tuple[str, ...],
     parts: Callable[[Terms], Array] = Terms.by_part,
 ) -> tuple[Terms, Float[Array, "N *T 2 p"]]:
-    """The terms at theta, and the derivative of their parts (by agent or row) along directions."""
+    """The terms at theta, and the derivative of their parts (by agent or row) along directions.
+
+    The value is differentiated in all leaves that are `free`, whichever the directions move: so
+    that a fit compiles this once.
+    """
     moves = None
     if value is not None:
-        moves = _push_value(problem, directions, theta, value, data.covariates)
+        names = free if set(directions) <= set(free) else tuple(directions)
+        own, by_entry = _moves_by_entry(problem, names, theta, value, data)
+        count = len(next(iter(directions.values())))
+        still = {name: np.zeros((count, *np.shape(leaf))) for name, leaf in own.items()}
+        along = still | {name: move for name, move in directions.items() if name in own}
+        rows = [np.reshape(along[name], (count, -1)) for name in sorted(own)]
+        moves = jnp.tensordot(np.concatenate([*rows, np.zeros((count, 0))], axis=1), by_entry, 1)
     return _push_terms(problem, directions, moves, theta, value, data, parts)
-
-
-@eqx.filter_jit
-def _push_value(problem, directions, theta, value, covariates):  # type: ignore[no-untyped-def]
-    return problem.value_moves(theta, directions, value, covariates)
 
 
 @eqx.filter_jit

@@ -20,6 +20,7 @@ from pomdpfit.solvers._plan import Plan
 
 _DENSE_UP_TO = 400
 _MOST_SWEEPS = 20_000
+_PATIENCE = 30  # sweeps that bring nothing
 _WORST_RESIDUAL = 1e-8  # relative, of a system behind a derivative
 
 Many = Float[Array, "Z n c q"]
@@ -93,12 +94,13 @@ def _refined(
         d = d + improve(left)
         left = right - d + apply(d)
         now = worst(left)
-        idle = jnp.where(now < 0.9 * least, 0, idle + 1)
+        idle = jnp.where(now < 0.5 * least, 0, idle + 1)
         return d, left, now, jnp.minimum(now, least), sweeps + 1, idle
 
     def proceed(state: tuple) -> Array:
         _, _, now, _, sweeps, idle = state
-        return (now > tolerance) & (sweeps < _MOST_SWEEPS) & (idle < 30) & jnp.isfinite(now)
+        patience = jnp.where(now <= _WORST_RESIDUAL, 1, _PATIENCE)  # what is left may be rounding
+        return (now > tolerance) & (sweeps < _MOST_SWEEPS) & (idle < patience) & jnp.isfinite(now)
 
     zero, big = jnp.zeros_like(right), jnp.asarray(jnp.inf)
     first = (zero, right, jnp.asarray(1.0), big, jnp.asarray(0), jnp.asarray(0))

@@ -7,6 +7,7 @@ after it: g(d). Woodbury's formula puts it back: with L the triangular part,
 (L - u g)^-1 b = L^-1 b + L^-1 u (1 - g L^-1 u)^-1 g L^-1 b.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,11 +16,11 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
-from pomdpfit._types import Array, Float, Int
+from pomdpfit._types import Array, Bool, Float, Int
 from pomdpfit.solvers._plan import Plan
 
-_SHORT = 4  # runs of fewer observations are written out, not looped over
-_MOST_RUNS = 8
+_SHORT = 8  # in runs of fewer observations laws are looked up on the way
+_MOST_RUNS = 3
 
 _DENSE_UP_TO = 1200  # coefficients in a block
 _STUCK = 200  # passes over a larger block where one may stay for ever
@@ -59,21 +60,21 @@ def sweep(
     rank = jnp.asarray(np.argsort(order))
     rest = _rest(transfer, plan)
     d = right.reshape(Z, n * c, q)
+    stays = any(plan.own)
     for z in order[: plan.sticky]:
-        ahead, own = _reads(transfer, plan, z, int(z))
-        d = d.at[z].set(_stuck(own, z, _arriving(ahead, d, z, rank), rest[z]))
+        own = _reads(transfer, plan.own, z, int(z)) if stays else None
+        d = d.at[z].set(_stuck(own, z, _arriving(transfer, plan, d, z, rank, int(z)), rest[z]))
     for run in _runs(transfer, order[plan.sticky :]):
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
-            ahead, own = _reads(transfer, plan, z, like)
-            right = _arriving(ahead, d, z, rank)
-            return d.at[z].set(_passes(own, z, right, plan.passes, rest[z])), None
+            own = _reads(transfer, plan.own, z, like) if stays else None
+            right = _arriving(transfer, plan, d, z, rank, like)
+            # Without the barrier the whole of d would be copied at every step: what reads it and
+            # what writes to it must not become one.
+            new = jax.lax.optimization_barrier(_passes(own, z, right, plan.passes, rest[z]))
+            return d.at[z].set(new), None
 
-        if len(run.observations) < _SHORT:
-            for z in run.observations:
-                d = step(d, z)[0]
-        else:
-            d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
+        d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
     return d.reshape(Z, n, c, q)
 
 
@@ -85,68 +86,79 @@ class _Run(NamedTuple):
 
 
 def _runs(transfer: Transfer, order: np.ndarray) -> list[_Run]:
-    """As few as can be; one whose laws are looked up on the way if there would be many."""
+    """As few as can be: every one is a program of its own, and short ones are taken together."""
     moving = [piece for piece in transfer.stencil.pieces if not _forgets(piece)]
     laws = np.array([piece.law for piece in moving]).reshape(len(moving), -1)[:, order]
     breaks = np.flatnonzero((laws[:, 1:] != laws[:, :-1]).any(axis=0)) + 1
-    if len(order) == 0:
-        return []
-    if len(breaks) >= _MOST_RUNS:
-        return [_Run(order, None)]
-    return [_Run(part, int(part[0])) for part in np.split(order, breaks)]
+    runs: list[_Run] = []
+    for part in np.split(order, breaks) if len(order) else []:
+        short = len(part) < _SHORT
+        if short and runs and runs[-1].like is None:
+            runs[-1] = _Run(np.concatenate([runs[-1].observations, part]), None)
+        else:
+            runs.append(_Run(part, None if short else int(part[0])))
+    return runs if len(runs) <= _MOST_RUNS else [_Run(order, None)]
 
 
-class _Read(NamedTuple):
-    """One slot of one action at some z."""
+class _Reads(NamedTuple):
+    """What T'(V) d at some z is made of: positions in d at successors, and weights."""
 
-    successor: Int[Array, ""]
-    position: Int[Array, "n V"]
-    weight: Float[Array, "n V c"]
-    share: Float[Array, "n"]
-    turn: Float[Array, "n"] | None
+    successor: Int[Array, "k"]
+    position: Int[Array, "k n V"]
+    weight: Float[Array, "k n V c"]
 
-    def __call__(self, block: Float[Array, "m q"], counts: Array) -> Float[Array, "m q"]:
-        """Its part of T'(V) d at z, from d at the successor; nothing if it does not count."""
-        rows = [block[self.position[:, v]] for v in range(self.position.shape[1])]
-        worth = [
-            sum(row * self.weight[:, v, i, None] for v, row in enumerate(rows))
-            for i in range(self.weight.shape[2])
-        ]
-        share = jnp.where(counts, self.share, 0.0)[:, None]
-        if self.turn is None:
-            return share * worth[0]
-        turn = jnp.where(counts, self.turn, 0.0)[:, None]
-        both = jnp.stack([share * worth[0], share * worth[1] + turn * worth[0]], axis=1)
-        return both.reshape(block.shape)
+    def __call__(
+        self, block: Callable[[int], Float[Array, "m q"]], counts: Bool[Array, "k"]
+    ) -> Float[Array, "m q"]:
+        """The weighted sum of what stands at the positions, of the successors that count.
+
+        Written out read by read: the compiler makes one pass of it, and of a sum over axes not.
+        """
+        slots, _, width, c = self.weight.shape
+        weight = jnp.where(counts[:, None, None, None], self.weight, 0.0)
+        totals: list = [0.0] * c
+        for k in range(slots):
+            row = block(k)
+            for v in range(width):
+                found = row[self.position[k, :, v]]
+                totals = [t + found * weight[k, :, v, i, None] for i, t in enumerate(totals)]
+        return jnp.stack(totals, axis=1).reshape(row.shape)
 
 
 def _reads(
-    transfer: Transfer, plan: Plan, z: Array | int, like: int | None
-) -> tuple[list[_Read], list[_Read]]:
-    """What z reads of others and of itself, by the laws of `like` (or of z, where not known)."""
-    ahead: list[_Read] = []
-    own: list[_Read] = []
+    transfer: Transfer, slots: tuple[tuple[int, ...], ...], z: Array | int, like: int | None
+) -> _Reads:
+    """What z reads in these slots of each action, by the laws of `like` (or of z, if not known)."""
+    parts = []
     for piece in transfer.stencil.pieces:
-        if _forgets(piece):
-            continue
         row = jnp.asarray(piece.law)[z] if like is None else piece.law[like]
         successors = piece.successors[z if len(piece.successors) > 1 else 0]
         for b, a in enumerate(piece.actions):
-            share = transfer.share[z, a]
-            turn = None if transfer.turn is None else transfer.turn[z, a]
-            for slots, reads in ((plan.ahead[a], ahead), (plan.own[a], own)):
-                for k in slots:
-                    table = (piece.position[row, b, k], piece.weight[row, b, k])
-                    reads.append(_Read(successors[b, k], *table, share, turn))
-    return ahead, own
+            if _forgets(piece) or not slots[a]:
+                continue
+            k = np.array(slots[a])
+            weight = piece.weight[row, b, k]
+            value, share = weight[..., 0], transfer.share[z, a, :, None]
+            mixed = [share * value]
+            if transfer.turn is not None:
+                mixed.append(share * weight[..., 1] + transfer.turn[z, a, :, None] * value)
+            parts.append(_Reads(successors[b, k], piece.position[row, b, k], jnp.stack(mixed, -1)))
+    return _Reads(*(jnp.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def _arriving(
-    ahead: list[_Read], d: Float[Array, "Z m q"], z: Array | int, rank: Array
+    transfer: Transfer,
+    plan: Plan,
+    d: Float[Array, "Z m q"],
+    z: Array | int,
+    rank: Array,
+    like: int | None,
 ) -> Float[Array, "m q"]:
     """The right-hand side and what is known of the observations solved before."""
-    parts = (read(d[read.successor], rank[read.successor] < rank[z]) for read in ahead)
-    return sum(parts, d[z])
+    if not any(plan.ahead):
+        return d[z]
+    reads = _reads(transfer, plan.ahead, z, like)
+    return d[z] + reads(lambda k: d[reads.successor[k]], rank[reads.successor] < rank[z])
 
 
 def _rest(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
@@ -166,16 +178,16 @@ def _rest(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
 
 
 def _passes(
-    own: list[_Read],
+    own: _Reads | None,
     z: Array | int,
     right: Float[Array, "m q"],
     count: int,
     rest: Float[Array, "m"],
 ) -> Float[Array, "m q"]:
     """Neumann's series for the chance of staying; of what is left, as if no belief moved."""
-    if not own or count == 0:
+    if own is None or count == 0:
         return right
-    again = lambda block: sum((read(block, read.successor == z) for read in own), 0.0 * right)
+    again = lambda block: own(lambda _: block, own.successor == z)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.
     add = lambda _, state: (state[0] + state[1], again(state[1]))
@@ -184,13 +196,13 @@ def _passes(
 
 
 def _stuck(
-    own: list[_Read], z: Array | int, right: Float[Array, "m q"], rest: Float[Array, "m"]
+    own: _Reads | None, z: Array | int, right: Float[Array, "m q"], rest: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """A block where one may stay for ever: by LU while it is small."""
-    if len(right) > _DENSE_UP_TO:
+    if own is None or len(right) > _DENSE_UP_TO:
         return _passes(own, z, right, _STUCK, rest)
     identity = jnp.eye(len(right))
-    matrix = identity - sum((read(identity, read.successor == z) for read in own), 0.0 * identity)
+    matrix = identity - own(lambda _: identity, own.successor == z)
     return jnp.linalg.solve(matrix, right)
 
 
