@@ -1,4 +1,4 @@
-"""Many at once, on whatever device JAX has: a thousand solves, and a thousand replicates.
+"""Many at once, on whatever device JAX has: a thousand solves, a million points, replicates.
 
 python -m benchmarks.gpu --panel results/group4.npz      on the machine with the device
 python -m benchmarks.gpu --write results/group4.npz      where Rust's data are
@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import pomdpfit as pf
+from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._precision import in_float64
 from pomdpfit.solvers import make_plan
@@ -103,6 +105,34 @@ def many_solves(count: int, nodes: int) -> None:
     print(f"  residuals up to {np.max(residual):.1e}, steps {np.min(steps)} to {np.max(steps)}")
 
 
+@in_float64
+def million_points(bins: int, nodes: int) -> None:
+    """Four hidden conditions at discount 0.99: one large grid, and T's share of the bandwidth."""
+    model, scheme = pf.models.EngineReplacement(bins, 4, 0.99, conditions=4), pf.Linear(nodes)
+    theta = model.example()
+    points = bins * scheme.size(4)
+    solution = timed(f"|S| = 4, {points:,} points", lambda: _coefficients(model, theta, scheme))
+    operator = eqx.filter_jit(bellman_operator)(model.primitives(theta), scheme)
+    many = 50
+    repeat = eqx.filter_jit(
+        lambda operator, v: jax.lax.fori_loop(0, many, lambda _, v: operator(v), v)
+    )
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        jax.block_until_ready(repeat(operator, solution))
+        seconds.append((time.perf_counter() - began) / many)
+    arrays = jax.tree.leaves((operator.stencil, operator.reward, solution, solution))
+    traffic = sum(leaf.nbytes for leaf in arrays)  # everything once: less cannot be moved
+    print(f"  T: {1e3 * min(seconds):.3f} ms, at least {traffic / min(seconds) / 1e9:.0f} GB/s")
+
+
+def _coefficients(model: pf.Model, theta: dict, scheme: pf.Linear) -> jax.Array:
+    found = pf.solve(model, theta, grid=scheme)
+    print(f"  {found.steps} steps, residual {found.residual:.1e}")
+    return found.coefficients
+
+
 def many_replicates(
     path: Path | None, replicates: int, grid: object, width: int | None, repeats: int
 ) -> None:
@@ -130,6 +160,7 @@ def main() -> None:
     parser.add_argument("--panel", type=Path)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--thetas", type=int, default=1000)
+    parser.add_argument("--bins", type=int, default=82, help="of the grid with four conditions")
     parser.add_argument("--replicates", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=101)
     parser.add_argument("--smooth", action="store_true", help="pf.Smooth instead of pf.Linear")
@@ -142,6 +173,8 @@ def main() -> None:
     print(f"{jax.devices()[0].device_kind} ({jax.devices()[0].platform})")
     if given.thetas:
         many_solves(given.thetas, given.nodes)
+    if given.bins:
+        million_points(given.bins, 41)
     if given.replicates:
         grid = (pf.Smooth if given.smooth else pf.Linear)(given.nodes)
         many_replicates(given.panel, given.replicates, grid, given.width, given.repeats)

@@ -170,7 +170,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
     def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
         free, fixed = theta
         solved, start, sound = _solved(problem, solver, part, free | fixed, start)
-        seen: Data = data if panel is None else data._replace(panel=panel)
+        seen: Data = data if panel is None else data._replace(panel=panel, moves=None)
         counts = weights[:, None] * _wanted(part)
 
         def total(free: dict, value: Value) -> Array:
@@ -196,7 +196,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
 def _outers(problem, solver, part, directions, members, data):  # type: ignore[no-untyped-def]
     def one(theta, weights, start, panel, directions):  # type: ignore[no-untyped-def]
         solved, start, sound = _solved(problem, solver, part, theta, start)
-        seen = data if panel is None else data._replace(panel=panel)
+        seen = data if panel is None else data._replace(panel=panel, moves=None)
 
         here = {name: theta[name] for name in directions}
         moves = None

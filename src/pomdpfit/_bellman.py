@@ -6,6 +6,8 @@ The sum over successors is linear in the stored coefficients of V: the stencil h
 weights, computed once for each theta. What is left of T acts on every node by itself.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,7 +35,7 @@ class Transfer(eqx.Module):
         # Kept as they are: the compiler would else compute them anew for each of their uses.
         expected = jax.lax.optimization_barrier(self.stencil.by_action(d))
         parts = (self.share[:, a, :, None] * part for a, part in enumerate(expected))
-        total = sum(parts, jnp.zeros_like(d))
+        total = functools.reduce(jnp.add, parts)
         if self.turn is None:
             return total
         turned = sum(self.turn[:, a] * part[..., 0] for a, part in enumerate(expected))

@@ -28,7 +28,7 @@ _STUCK = 200  # passes over a larger block where one may stay for ever
 
 def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
     """u: what one more unit of value after each reset is worth at every node."""
-    actions = [a for piece in _resets(transfer) for a in piece.actions]
+    actions = np.array([a for piece in _resets(transfer) for a in piece.actions], dtype=int)
     parts = [transfer.share[:, actions]]
     if transfer.turn is not None:
         parts.append(transfer.turn[:, actions])
@@ -37,7 +37,12 @@ def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
 
 def _reset_values(transfer: Transfer, d: Float[Array, "Z n c q"]) -> Float[Array, "R q"]:
     """g: what d is worth right after each reset."""
-    read = lambda piece: jax.vmap(piece, -1, -1)(d)[0, :, 0, 0]
+    rows = d.reshape(len(d), -1, d.shape[-1])
+
+    def read(piece: Piece) -> Float[Array, "B q"]:
+        found = rows[piece.successors[0, :, :, None], piece.position[0, :, :, 0]]
+        return (found * piece.weight[0, :, :, 0, :, 0, None]).sum(axis=(1, 2))
+
     return jnp.concatenate([read(piece) for piece in _resets(transfer)])
 
 
@@ -48,7 +53,8 @@ def with_resets(
     if columns.shape[-1] == 0:
         return swept
     matrix = jnp.eye(columns.shape[-1]) - _reset_values(transfer, columns)
-    return swept + columns @ jnp.linalg.solve(matrix, _reset_values(transfer, swept))
+    after = jnp.linalg.solve(matrix, _reset_values(transfer, swept))
+    return swept + sum(columns[..., r, None] * after[r] for r in range(len(after)))
 
 
 def sweep(
@@ -88,10 +94,12 @@ class _Run(NamedTuple):
 def _runs(transfer: Transfer, order: np.ndarray) -> list[_Run]:
     """As few as can be: every one is a program of its own, and short ones are taken together."""
     moving = [piece for piece in transfer.stencil.pieces if not _forgets(piece)]
-    laws = np.array([piece.law for piece in moving]).reshape(len(moving), -1)[:, order]
+    if not moving or len(order) == 0:
+        return []
+    laws = np.array([piece.law for piece in moving])[:, order]
     breaks = np.flatnonzero((laws[:, 1:] != laws[:, :-1]).any(axis=0)) + 1
     runs: list[_Run] = []
-    for part in np.split(order, breaks) if len(order) else []:
+    for part in np.split(order, breaks):
         short = len(part) < _SHORT
         if short and runs and runs[-1].like is None:
             runs[-1] = _Run(np.concatenate([runs[-1].observations, part]), None)

@@ -1,0 +1,198 @@
+"""Ordered Newton steps and coarse corrections: exact answers, and little work, counted."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pomdpfit as pf
+from pomdpfit._bellman import bellman_operator
+from pomdpfit._fixed_point import cold_start
+from pomdpfit._kernel import Kernel, Pattern
+from pomdpfit._model import Primitives
+from pomdpfit._solve import solve_primitives
+from pomdpfit.solvers import make_plan, solve_many
+
+
+def primitives(kernel, seed=0, discount=0.99):
+    reward = np.random.default_rng(seed).normal(
+        size=(kernel.observations, kernel.states, kernel.actions)
+    )
+    return Primitives(kernel, jnp.asarray(reward), jnp.asarray(discount), pf.Gumbel())
+
+
+def rising(bins=7, stay=0.9):
+    """One action that moves a counter up, two hidden states."""
+    transition = np.array([[stay, 1 - stay], [0.0, 1.0]])
+    return pf.increment_kernel(bins, transition, np.array([[0.1, 0.5, 0.4], [0.4, 0.5, 0.1]]))
+
+
+def reset(bins, law):
+    return pf.reset_kernel(bins, np.asarray(law))
+
+
+def shuffled(kernel, seed):
+    """The same process with its observations renumbered, without a pattern to go by."""
+    table = kernel.to_dense()
+    new = np.random.default_rng(seed).permutation(kernel.observations)
+    renamed = np.zeros_like(table)
+    renamed[np.ix_(new, range(2), range(kernel.actions), new, range(2))] = table
+    return pf.dense_kernel(renamed, (renamed.sum(axis=(1, 4)) > 0))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def float64():
+    jax.config.update("jax_enable_x64", True)
+
+
+KERNELS = {
+    "a counter and a reset": lambda: pf.join_actions(rising(), reset(7, [[0.7, 0.3]])),
+    "two resets": lambda: pf.join_actions(
+        rising(), reset(7, [[1.0, 0.0]]), reset(7, [[0.2, 0.1], [0.3, 0.4]])
+    ),
+    "no reset": lambda: rising(),
+    "nothing but resets": lambda: reset(5, [[0.5, 0.1], [0.2, 0.2]]),
+    "one way, renumbered": lambda: shuffled(rising(), 3),
+    "back and forth": lambda: shuffled(pf.join_actions(rising(), reset(7, [[0.7, 0.3]])), 4),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
+def test_the_solution_is_that_of_value_iteration(name, grid):
+    """Two methods, one fixed point: to residual / (1 - beta) of each."""
+    model = primitives(KERNELS[name]())
+    fast = solve_primitives(model, grid, pf.Newton())
+    plain = solve_primitives(model, grid, pf.RelativeValueIteration())
+    np.testing.assert_allclose(fast.coefficients, plain.coefficients, atol=4 * 1e-10 / 0.01)
+
+
+@eqx.filter_jit
+def transferred_and_solved(model, grid, plan, value, right):
+    """T'(V) of every unit vector, and (I - T'(V))^-1 right."""
+    transfer = bellman_operator(model, grid).derivative(value)
+    unit = jnp.eye(value.size).reshape(*value.shape, value.size)
+    image = jax.lax.map(transfer, jnp.moveaxis(unit, -1, 0), batch_size=64)
+    found = solve_many(transfer, jnp.asarray(right), model.kernel, grid, plan, 1e-12)
+    return jnp.moveaxis(image, 0, -1), found
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("grid", [pf.Linear(71), pf.Smooth(36)], ids=str)
+def test_linear_systems_against_lu(name, grid):
+    """d - T'(V) d = b by sweeps, or coarse corrections, against the matrix written out."""
+    model = primitives(KERNELS[name](), discount=0.9999)
+    value = solve_primitives(model, grid).coefficients
+    size = value.size
+    right = np.random.default_rng(1).normal(size=(*value.shape, 3))
+    image, found = transferred_and_solved(model, grid, make_plan(model.kernel), value, right)
+    matrix = np.eye(size) - np.asarray(image).reshape(size, size)
+    known = np.linalg.solve(matrix, right.reshape(size, 3)).reshape(right.shape)
+    # The level of d is known to 1 / (1 - beta) of the rounding of b.
+    np.testing.assert_allclose(found, known, rtol=1e-8, atol=1e-7 * np.abs(known).max())
+
+
+def test_the_derivative_of_the_operator_is_a_difference_of_it():
+    model = primitives(KERNELS["two resets"]())
+    rng = np.random.default_rng(2)
+    for grid in (pf.Linear(9), pf.Smooth(9)):
+        operator = eqx.filter_jit(bellman_operator)(model, grid)
+        apply = eqx.filter_jit(lambda operator, value: operator(value))
+        value, move = jnp.asarray(rng.normal(size=(2, *cold_start(model, grid).shape)))
+        image, transfer = eqx.filter_jit(lambda o, v: o.with_derivative(v))(operator, value)
+        np.testing.assert_allclose(image, apply(operator, value), rtol=1e-13)
+        step = 1e-6
+        ahead, behind = (apply(operator, value + side * step * move) for side in (1, -1))
+        difference = (ahead - behind) / (2 * step)
+        np.testing.assert_allclose(apply(transfer, move), difference, atol=1e-8)
+
+
+@pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
+def test_shared_rows_give_the_operator_of_rows_written_out(grid):
+    """The kernel without its pattern is the same kernel."""
+    shared = KERNELS["two resets"]()
+    plain = Kernel(shared.successors, shared.probability, shared.observations)
+    assert len(bellman_operator(primitives(shared), grid).stencil.pieces) == 3
+    assert len(bellman_operator(primitives(plain), grid).stencil.pieces) == 1
+    value = jnp.asarray(np.random.default_rng(3).normal(size=(7, 9, grid.coefficients)))
+    one, other = (bellman_operator(primitives(k), grid) for k in (shared, plain))
+    np.testing.assert_allclose(one(value), other(value), rtol=1e-13, atol=1e-13)
+    written = one.stencil.plain()
+    np.testing.assert_allclose(written(value), one.stencil(value), rtol=1e-13, atol=1e-13)
+
+
+def test_a_pattern_that_does_not_hold_is_refused():
+    kernel = rising()
+    wrong = Kernel(kernel.successors, kernel.probability, 7, (Pattern((0,) * 7, 3),))
+    with pytest.raises(pf.ModelError, match="not shared as the kernel's pattern says"):
+        wrong.check()
+
+
+# ---- work --------------------------------------------------------------------------------------
+
+
+def test_the_bus_takes_few_newton_steps():
+    """At discount 0.9999, where value iteration takes more than a thousand sweeps."""
+    model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
+    theta = model.example()
+    cold = pf.solve(model, theta, grid=pf.Linear(31))
+    assert cold.steps <= 9
+    moved = {**theta, "RC": theta["RC"] * 1.02, "cost": theta["cost"] * 1.02}
+    assert pf.solve(model, moved, grid=pf.Linear(31), start=cold).steps <= 4
+
+
+def sticky(seed, states=0.99, discount=0.9999):
+    """Dense successors and hidden states that seldom change."""
+    rng = np.random.default_rng(seed)
+    Z, S, A = 4, 3, 2
+    where = rng.dirichlet(np.ones(Z), size=(Z, S, A))
+    hidden = rng.dirichlet(np.ones(S), size=(Z, S, A, Z))
+    hidden = (1 - states) * hidden + states * np.eye(S)[None, :, None, None, :]
+    return primitives(pf.dense_kernel(where[..., None] * hidden), seed, discount)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_coarse_corrections_save_nine_sweeps_of_ten(seed):
+    model, grid = sticky(seed), pf.Linear(21)
+    fast = solve_primitives(model, grid, pf.Newton())
+    plain = solve_primitives(model, grid, pf.RelativeValueIteration())
+    assert plain.steps > 500
+    assert 10 * fast.steps < plain.steps
+
+
+def test_where_value_iteration_is_quick_corrections_are_no_slower():
+    model, grid = sticky(0, states=0.0), pf.Linear(21)
+    fast = solve_primitives(model, grid, pf.Newton())
+    plain = solve_primitives(model, grid, pf.RelativeValueIteration())
+    assert fast.steps <= plain.steps < 40
+
+
+def test_a_fit_compiles_its_large_programs_once():
+    """A second fit, and one of other starts, find everything compiled."""
+    model = pf.models.EngineReplacement(bins=8, increments=3, discount=0.9)
+    panel = pf.simulate(
+        model, model.example(), agents=20, periods=20, seed=0, prior=pf.KnownPrior([1.0, 0.0])
+    )
+
+    def fit(**start):
+        return pf.fit(
+            model,
+            panel,
+            pf.TwoStage(),
+            prior=pf.KnownPrior([1.0, 0.0]),
+            grid=pf.Smooth(5),
+            start=start,
+            starts=1,
+        )
+
+    fit(RC=9.0)
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, seconds, **_: compiled.append(name) if "backend_compile" in name else None
+    )
+    try:
+        fit(RC=8.0)
+    finally:
+        jax.monitoring.clear_event_listeners()
+    assert not compiled
