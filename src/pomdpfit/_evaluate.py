@@ -111,11 +111,9 @@ class Likelihood(AbstractLikelihood):
         """The terms and the gradient of their weighted sum, in reverse mode."""
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
-        # In all leaves that are free, whichever are asked for: a fit compiles this once.
-        free = {name: theta[name] for name in {*self.space.free_leaves, *names}}
-        fixed = {name: leaf for name, leaf in theta.items() if name not in free}
+        free, fixed = self._free_and_fixed(theta, names)
         terms, gradient = _likelihood.pull(
-            self._problem, free, fixed, value, data, jnp.asarray(weights), names
+            self._problem, free, fixed, value, data, jnp.asarray(weights)
         )
         result = self._result(theta, value, state, terms, (weights != 0).any(axis=1))
         return result, {name: finite_derivative(gradient[name]) for name in names}
@@ -139,6 +137,47 @@ class Likelihood(AbstractLikelihood):
         if among is not None:
             derivatives = jnp.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
+
+    def curvature(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        steps: Float[np.ndarray, "p"],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+    ) -> Float[np.ndarray, "p p"]:
+        """Differences of the gradient of a Lagrangian, which need no solution but the one here."""
+        theta, value, _ = self._solved(theta, part, start)
+        names, data = tuple(directions), self._with_priors(theta, value)
+        free, fixed = self._free_and_fixed(theta, names)
+        lagrangian = _likelihood.lagrangian(
+            self._problem, free, fixed, value, data, jnp.asarray(weights)
+        )
+        moves = None
+        if value is not None:
+            moves = _likelihood.value_moves(
+                self._problem, dict(directions), theta, value, data.covariates, tuple(free)
+            )
+
+        def slope(k: int, step: float) -> np.ndarray:
+            moved = {name: leaf[k] for name, leaf in directions.items()}
+            there = free | {name: free[name] + step * move for name, move in moved.items()}
+            then = None if moves is None else value + step * moves[k]
+            seen = self._with_priors(there | fixed, then)
+            in_theta, in_value = lagrangian.slope(there, fixed, then, seen)
+            total = sum(
+                np.tensordot(directions[name], in_theta[name], in_theta[name].ndim)
+                for name in names
+            )
+            if moves is not None:
+                total = total + np.asarray(jnp.tensordot(moves, in_value, in_value.ndim))
+            return np.asarray(total)
+
+        columns = [(slope(k, step) - slope(k, -step)) / (2 * step) for k, step in enumerate(steps)]
+        hessian = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+        return np.where(np.isfinite(hessian).all(axis=0), hessian, np.nan)
 
     def push_rows(
         self,
@@ -199,6 +238,11 @@ class Likelihood(AbstractLikelihood):
         first, key = panel.z[:, 0], jax.random.key(seed)
         z, a, _, _ = simulate_paths(scene, x0, first, panel.context, panel.epoch, key)
         return self.panel.replaced(np.asarray(z)[:, :-1], np.asarray(a), seed)
+
+    def _free_and_fixed(self, theta: Theta, names: tuple[str, ...]) -> tuple[dict, dict]:
+        """All leaves that are free, whichever are asked for: so that a fit compiles once."""
+        free = {name: theta[name] for name in {*self.space.free_leaves, *names}}
+        return free, {name: leaf for name, leaf in theta.items() if name not in free}
 
     @functools.cached_property
     def _directions(self) -> dict[str, np.ndarray]:

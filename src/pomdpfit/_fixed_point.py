@@ -1,9 +1,12 @@
 """V = T V as a differentiable function of the primitives.
 
 The iteration itself is not differentiated. By the implicit function theorem
-dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes. It is made
-forward, for all directions at once: a sweep over many right-hand sides costs little more than one,
-and much less than a transposed sweep, which would have to scatter where this one gathers.
+dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes: forward for many
+directions at once (`attached_moves`), or transposed for one function of V, whatever the number of
+parameters. There, with b = dl/dV, lambda = (I - T'(V))^-T b are the multipliers of the constraint
+V = T V, and dl = lambda' (dT)(V).
+
+A finite horizon is read in the same way: V = F(primitives), with multipliers b.
 """
 
 from collections.abc import Callable
@@ -21,6 +24,7 @@ from pomdpfit.solvers import (
     Plan,
     SolverState,
     backward_induction,
+    solve_back,
     solve_many,
 )
 
@@ -119,6 +123,29 @@ def _solved(
     """(I - T'(V))^-1 change."""
     transfer = bellman_operator(primitives, scheme).derivative(coefficients)
     return solve_many(transfer, change, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
+
+
+def multipliers(
+    primitives: Primitives,
+    solved: Float[Array, "*H Z n c"],
+    back: Float[Array, "*H Z n c"],
+    scheme: AbstractScheme,
+    plan: Plan,
+) -> Float[Array, "*H Z n c"]:
+    """lambda, for a function of the value whose derivative there is `back`."""
+    if primitives.horizon is not None:
+        return back
+    transfer = bellman_operator(primitives, scheme).derivative(solved)
+    return solve_back(transfer, back, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
+
+
+def constraint(
+    primitives: Primitives, value: Float[Array, "*H Z n c"], scheme: AbstractScheme
+) -> Float[Array, "*H Z n c"]:
+    """T V - V: zero at the value that belongs to the primitives."""
+    if primitives.horizon is not None:
+        return solve_finite(primitives, scheme) - value
+    return bellman_operator(primitives, scheme)(value) - value
 
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:

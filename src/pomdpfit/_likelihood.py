@@ -9,7 +9,10 @@ depend on theta when x0 is known.
 Solving for the value and scoring the panel are compiled apart: what belongs to the model is
 compiled once for all panels. Here the value is given. Their derivatives are joined by the chain
 rule, with the value's coefficients v in the middle:
-d log l = (partial in theta) + (partial in v) dv/dtheta. The observation terms need no value; where
+d log l = (partial in theta) + (partial in v) dv/dtheta, the last term by multipliers lambda of the
+constraint T(theta, v) = v where a gradient is asked for, by dv/dtheta itself for per-agent scores.
+Second derivatives are those of log l + lambda' (T(theta, v) - v) along the directions
+(theta_k, dv/dtheta_k), for its derivative in v is zero. The observation terms need no value; where
 they alone are asked for, v is None and nothing is solved.
 """
 
@@ -24,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._belief import filter_by_period
-from pomdpfit._fixed_point import attached_moves, attached_value
+from pomdpfit._fixed_point import attached_moves, constraint, multipliers
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
 from pomdpfit._moves import find_moves
@@ -81,17 +84,6 @@ class Problem(eqx.Module):
         """The primitives of every context, stacked."""
         return for_each_context(lambda w: self.model.primitives({**theta, **w}), covariates)
 
-    def value(self, theta: Theta, solved: Array, covariates: Covariates) -> Array:
-        """The value that has been solved for, as a differentiable function of theta."""
-
-        def attach(pair: tuple[Array, dict]) -> Array:
-            primitives = self.model.primitives({**theta, **pair[1]})
-            return attached_value(primitives, pair[0], self.grid, self.plan)
-
-        if not covariates:
-            return attach((solved[0], {}))[None]
-        return jax.lax.map(attach, (solved, dict(covariates)))
-
     def value_moves(
         self, theta: Theta, directions: dict, solved: Array, covariates: Covariates
     ) -> Float[Array, "p C *H Z n c"]:
@@ -105,6 +97,30 @@ class Problem(eqx.Module):
         if not covariates:
             return moves((solved[0], {}))[:, None]
         return jnp.swapaxes(jax.lax.map(moves, (solved, dict(covariates))), 0, 1)
+
+    def multipliers(
+        self, theta: Theta, solved: Array, back: Array, covariates: Covariates
+    ) -> Float[Array, "C *H Z n c"]:
+        """lambda, for a function of the value with derivative `back`."""
+
+        def one(row: tuple[Array, Array, dict]) -> Array:
+            primitives = self.model.primitives({**theta, **row[2]})
+            return multipliers(primitives, row[0], row[1], self.grid, self.plan)
+
+        if not covariates:
+            return one((solved[0], back[0], {}))[None]
+        return jax.lax.map(one, (solved, back, dict(covariates)))
+
+    def constraint(self, theta: Theta, value: Array, by: Array, covariates: Covariates) -> Array:
+        """by' (T(theta, value) - value)."""
+
+        def one(row: tuple[Array, Array, dict]) -> Array:
+            primitives = self.model.primitives({**theta, **row[2]})
+            return (row[1] * constraint(primitives, row[0], self.grid)).sum()
+
+        if not covariates:
+            return one((value[0], by[0], {}))
+        return jax.lax.map(one, (value, by, dict(covariates))).sum()
 
     def terms(self, theta: Theta, value: Value, data: Data) -> Terms:
         """All terms at theta, given the value there; differentiable in both."""
@@ -170,22 +186,15 @@ def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
 
 
 def pull(
-    problem: Problem,
-    free: dict,
-    fixed: dict,
-    value: Value,
-    data: Data,
-    weights: Array,
-    names: tuple[str, ...],
+    problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
 ) -> tuple[Terms, dict]:
-    """The terms at theta = free | fixed, and the gradient in `names` of their weighted sum."""
+    """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
     terms, direct, back = _pull_terms(problem, free, fixed, value, data, weights)
-    gradient = {name: direct[name] for name in names}
     if value is None:
-        return terms, gradient
-    own, moves = _moves_by_entry(problem, names, free | fixed, value, data)
-    through = jax.flatten_util.ravel_pytree(own)[1](jnp.tensordot(moves, back, axes=back.ndim))
-    return terms, gradient | {name: gradient[name] + leaf for name, leaf in through.items()}
+        return terms, direct
+    by = _multipliers(problem, free | fixed, value, data.covariates, back)
+    through, _ = _pull_constraint(problem, free, fixed, value, data.covariates, by)
+    return terms, {name: leaf + through[name] for name, leaf in direct.items()}
 
 
 @eqx.filter_jit
@@ -200,13 +209,66 @@ def _pull_terms(problem, free, fixed, value, data, weights):  # type: ignore[no-
     return terms, direct, back
 
 
-def _moves_by_entry(
-    problem: Problem, names: tuple[str, ...], theta: Theta, value: Array, data: Data
-) -> tuple[dict, Float[Array, "e C *H Z n c"]]:
-    """The leaves among `names` that the value depends on, and how it moves with their entries."""
+@eqx.filter_jit
+def _multipliers(problem, theta, value, covariates, back):  # type: ignore[no-untyped-def]
+    return problem.multipliers(theta, value, back, covariates)
+
+
+@eqx.filter_jit
+def _pull_constraint(problem, free, fixed, value, covariates, by):  # type: ignore[no-untyped-def]
+    worth = lambda free, value: problem.constraint(free | fixed, value, by, covariates)
+    return jax.grad(worth, argnums=(0, 1))(free, value)
+
+
+class Lagrangian(NamedTuple):
+    """log l + lambda' (T(theta, v) - v), weighted by agent, with its derivatives."""
+
+    problem: Problem
+    weights: Array
+    by: Value
+
+    def slope(self, free: dict, fixed: dict, value: Value, data: Data) -> tuple[dict, Value]:
+        """In theta, and in v."""
+        _, direct, back = _pull_terms(self.problem, free, fixed, value, data, self.weights)
+        if value is None:
+            return direct, None
+        through, own = _pull_constraint(self.problem, free, fixed, value, data.covariates, self.by)
+        return {name: leaf + through[name] for name, leaf in direct.items()}, back + own
+
+
+def lagrangian(
+    problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
+) -> Lagrangian:
+    """With the multipliers at theta = free | fixed."""
+    if value is None:
+        return Lagrangian(problem, weights, None)
+    _, _, back = _pull_terms(problem, free, fixed, value, data, weights)
+    by = _multipliers(problem, free | fixed, value, data.covariates, back)
+    return Lagrangian(problem, weights, by)
+
+
+def value_moves(
+    problem: Problem,
+    directions: dict,
+    theta: Theta,
+    value: Array,
+    covariates: Covariates,
+    free: tuple[str, ...],
+) -> Float[Array, "p C *H Z n c"]:
+    """How the value moves along each of p directions.
+
+    It is differentiated in all leaves that are `free`, whichever the directions move: so that a
+    fit compiles this once.
+    """
+    names = free if set(directions) <= set(free) else tuple(directions)
     own = {name: theta[name] for name in names if name in problem.model.parameters()}
     rest = {name: leaf for name, leaf in theta.items() if name not in own}
-    return own, _unit_moves(problem, own, rest, value, data.covariates)
+    by_entry = _unit_moves(problem, own, rest, value, covariates)
+    count = len(next(iter(directions.values())))
+    still = {name: np.zeros((count, *np.shape(leaf))) for name, leaf in own.items()}
+    along = still | {name: move for name, move in directions.items() if name in own}
+    rows = [np.reshape(along[name], (count, -1)) for name in sorted(own)]
+    return jnp.tensordot(np.concatenate([*rows, np.zeros((count, 0))], axis=1), by_entry, 1)
 
 
 @eqx.filter_jit
@@ -229,20 +291,10 @@ def push(
     free: tuple[str, ...],
     parts: Callable[[Terms], Array] = Terms.by_part,
 ) -> tuple[Terms, Float[Array, "N *T 2 p"]]:
-    """The terms at theta, and the derivative of their parts (by agent or row) along directions.
-
-    The value is differentiated in all leaves that are `free`, whichever the directions move: so
-    that a fit compiles this once.
-    """
+    """The terms at theta, and the derivative of their parts (by agent or row) along directions."""
     moves = None
     if value is not None:
-        names = free if set(directions) <= set(free) else tuple(directions)
-        own, by_entry = _moves_by_entry(problem, names, theta, value, data)
-        count = len(next(iter(directions.values())))
-        still = {name: np.zeros((count, *np.shape(leaf))) for name, leaf in own.items()}
-        along = still | {name: move for name, move in directions.items() if name in own}
-        rows = [np.reshape(along[name], (count, -1)) for name in sorted(own)]
-        moves = jnp.tensordot(np.concatenate([*rows, np.zeros((count, 0))], axis=1), by_entry, 1)
+        moves = value_moves(problem, directions, theta, value, data.covariates, free)
     return _push_terms(problem, directions, moves, theta, value, data, parts)
 
 

@@ -6,6 +6,7 @@ contract alone, so that a model with hidden states and a fully observed baseline
 """
 
 import abc
+import contextlib
 import dataclasses
 import enum
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pomdpfit._errors import ImpossibleObservationError, SolveError
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior
@@ -125,6 +127,34 @@ class AbstractLikelihood(abc.ABC):
         `directions[name]` says how that leaf of theta moves; leaves that are not named stay.
         Agents that are not `among` those that count may have likelihood zero; their rows are zero.
         """
+
+    def curvature(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        steps: Float[np.ndarray, "p"],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+    ) -> Float[np.ndarray, "p p"]:
+        """Second derivatives of the sum that `pull` differentiates, along pairs of directions.
+
+        Column k: a central difference of gradients, a step of steps[k] along direction k. It is
+        NaN where there is no likelihood a step away.
+        """
+        names = tuple(directions)
+
+        def slope(k: int, step: float) -> np.ndarray:
+            moved = {name: theta[name] + step * directions[name][k] for name in names}
+            _, tree = self.pull({**theta, **moved}, weights, names, part=part, start=start)
+            return sum(np.tensordot(directions[n], tree[n], np.ndim(tree[n])) for n in names)
+
+        columns = np.full((len(steps), len(steps)), np.nan)
+        for k, step in enumerate(steps):
+            with contextlib.suppress(SolveError, ImpossibleObservationError):
+                columns[:, k] = (slope(k, step) - slope(k, -step)) / (2 * step)
+        return columns
 
     @abc.abstractmethod
     def choice_probabilities(

@@ -1,16 +1,15 @@
 """Scores and second derivatives at an estimate: all that covariances are made of.
 
-Hessians are central differences of exact gradients, with steps of a thousandth of a standard
-error, so that their truncation error is of the order of a millionth.
+Hessians are central differences of exact first derivatives, with steps of a thousandth of a
+standard error, so that their truncation error is of the order of a millionth.
 """
 
-import contextlib
 import dataclasses
 
 import numpy as np
 
 from pomdpfit._entries import Chart, Entries
-from pomdpfit._errors import EstimationError, ImpossibleObservationError, SolveError
+from pomdpfit._errors import EstimationError
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._types import Array, Float, Theta
 
@@ -151,7 +150,7 @@ def information_at(
     if len(chart.independent) == 0:
         return dataclasses.replace(information, hessian=np.zeros((0, 0)))
     steps = step_sizes(information, entries, entries.flatten(theta))
-    second = _differences(likelihood, entries, theta, chart, first, steps, start)
+    second = _second(likelihood, entries, theta, chart, first, steps, start)
     return dataclasses.replace(information, hessian=second)
 
 
@@ -175,7 +174,7 @@ def step_sizes(
     return np.minimum(steps, 0.5 * np.min(room, axis=0))
 
 
-def _differences(
+def _second(
     likelihood: AbstractLikelihood,
     entries: Entries,
     theta: Theta,
@@ -185,44 +184,20 @@ def _differences(
     start: Array | None,
 ) -> Float[np.ndarray, "p p"]:
     """Row j: how the equation of coordinate j changes with every coordinate."""
-    N, phi, p = likelihood.panel.agent_count, entries.flatten(theta), len(steps)
+    N, directions = likelihood.panel.agent_count, entries.split(chart.jacobian.T)
 
-    def moments(phi: np.ndarray, k: int) -> np.ndarray:
-        moved = entries.insert(phi, theta)
-        if first is None:
-            return _pulled(likelihood, moved, entries, chart, Part.BOTH, np.ones((N, 2)), start)
-        weigh = lambda part: np.ones((N, 1)) * part
-        # Rewards do not enter the first stage.
-        top = (
-            _pulled(likelihood, moved, entries, chart, Part.OBSERVATION, weigh([1.0, 0.0]), start)
-            if first[k]
-            else np.zeros(p)
-        )
-        if first.all():
-            return top
-        low = _pulled(likelihood, moved, entries, chart, Part.CHOICE, weigh([0.0, 1.0]), start)
-        return np.where(first, top, low)
+    def of(part: Part, which: np.ndarray) -> Float[np.ndarray, "p p"]:
+        weights = np.ones((N, 2)) * [Part.OBSERVATION in part, Part.CHOICE in part]
+        chosen = {name: leaf[which] for name, leaf in directions.items()}
+        return likelihood.curvature(theta, weights, chosen, steps[which], part=part, start=start)
 
-    hessian = np.full((p, p), np.nan)
-    for k, step in enumerate(steps):
-        change = step * chart.jacobian[:, k]
-        # A likelihood that cannot be had a step away leaves NaN: the fit says so, and is not lost.
-        with contextlib.suppress(SolveError, ImpossibleObservationError):
-            hessian[:, k] = (moments(phi + change, k) - moments(phi - change, k)) / (2 * step)
+    everywhere = np.ones(len(steps), dtype=bool)
     if first is None:
+        hessian = of(Part.BOTH, everywhere)
         return 0.5 * (hessian + hessian.T)
+    hessian = np.zeros((len(steps), len(steps)))
+    if not first.all():
+        hessian[~first] = of(Part.CHOICE, everywhere)[~first]
+    # Rewards do not enter the first stage.
+    hessian[np.ix_(first, first)] = of(Part.OBSERVATION, first)
     return hessian
-
-
-def _pulled(
-    likelihood: AbstractLikelihood,
-    theta: Theta,
-    entries: Entries,
-    chart: Chart,
-    part: Part,
-    weights: np.ndarray,
-    start: Array | None,
-) -> Float[np.ndarray, "p"]:
-    """The gradient in the chart's coordinates."""
-    _, tree = likelihood.pull(theta, weights, entries.leaves, part=part, start=start)
-    return chart.jacobian.T @ entries.flatten(tree)

@@ -2,7 +2,7 @@
 
 from pomdpfit.solvers._backward_induction import backward_induction
 from pomdpfit.solvers._base import AbstractSolver, SolverState
-from pomdpfit.solvers._linear import solve_many
+from pomdpfit.solvers._linear import solve_back, solve_many
 from pomdpfit.solvers._newton import Newton
 from pomdpfit.solvers._plan import Plan, make_plan
 from pomdpfit.solvers._relative_value_iteration import RelativeValueIteration
@@ -18,5 +18,6 @@ __all__ = [
     "backward_induction",
     "linear_solver",
     "make_plan",
+    "solve_back",
     "solve_many",
 ]

@@ -1,10 +1,11 @@
-"""Solving d - T'(V) d = b for many b at once: the linear system behind every derivative.
+"""Solving d - T'(V) d = b for many b at once, and its transpose: what is behind every derivative.
 
 What Newton's method uses as a step is used here as a preconditioner and refined until the residual
 is gone: d <- d + (about (I - T')^-1) (b - d + T' d). Whatever the plan, the answer is that of the
 exact T'(V), or NaN.
 """
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -16,6 +17,7 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers._coarse import coarse_degree, make_coarse
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
+from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
 
 _DENSE_UP_TO = 400
@@ -37,24 +39,61 @@ def solve_many(
     """(I - T'(V))^-1 of every column of `right`; NaN where that could not be had."""
     apply = jax.vmap(transfer, -1, -1)
     if right[..., 0].size <= _DENSE_UP_TO:
-        return _dense(apply, right)
+        return _dense(_matrix(apply, right.shape[:3]), right)
     if plan.order is not None:
         columns = sweep(transfer, plan, reset_columns(transfer))
         improve = lambda left: with_resets(transfer, sweep(transfer, plan, left), columns)
     else:
-        improve = _coarsely(transfer, kernel, scheme)
-    return _refined(apply, improve, right, transfer.discount, tolerance)
+        improve = jax.vmap(_coarsely(transfer, kernel, scheme), -1, -1)
+    return _refined(apply, improve, _level(transfer.discount), right, tolerance)
 
 
-def _dense(apply: Callable[[Many], Many], right: Many) -> Many:
+def solve_back(
+    transfer: Transfer,
+    right: Float[Array, "Z n c"],
+    kernel: Kernel,
+    scheme: AbstractScheme,
+    plan: Plan,
+    tolerance: float,
+) -> Float[Array, "Z n c"]:
+    """(I - T'(V))^-T right; NaN where that could not be had."""
+    back = _transposed(transfer, right)
+    if right.size <= _DENSE_UP_TO:
+        matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
+        return _dense(matrix.T, right[..., None])[..., 0]
+    if plan.order is not None:
+        rows = sweep_back(transfer, plan, reset_rows(transfer))
+        improve = lambda left: with_resets_back(transfer, sweep_back(transfer, plan, left), rows)
+    else:
+        improve = _one_column(_transposed(_coarsely(transfer, kernel, scheme), right))
+    as_it_is: Callable = lambda d, left: (d, left)
+    return _refined(_one_column(back), improve, as_it_is, right[..., None], tolerance)[..., 0]
+
+
+def _transposed(linear: Callable, like: Array) -> Callable:
+    transpose = jax.linear_transpose(linear, like)
+    return lambda d: transpose(d)[0]
+
+
+def _one_column(linear: Callable) -> Callable[[Many], Many]:
+    return lambda d: linear(d[..., 0])[..., None]
+
+
+def _matrix(apply: Callable[[Many], Many], shape: tuple[int, ...]) -> Float[Array, "m m"]:
+    """I - T'(V), written out."""
+    size = math.prod(shape)
+    return jnp.eye(size) - apply(jnp.eye(size).reshape(*shape, size)).reshape(size, size)
+
+
+def _dense(matrix: Float[Array, "m m"], right: Many) -> Many:
     """LU of the whole system."""
-    *shape, count = right.shape
-    size = right[..., 0].size
-    matrix = jnp.eye(size) - apply(jnp.eye(size).reshape(*shape, size)).reshape(size, size)
-    return jnp.linalg.solve(matrix, right.reshape(size, count)).reshape(right.shape)
+    flat = right.reshape(len(matrix), right.shape[-1])
+    return jnp.linalg.solve(matrix, flat).reshape(right.shape)
 
 
-def _coarsely(transfer: Transfer, kernel: Kernel, scheme: AbstractScheme) -> Callable[[Many], Many]:
+def _coarsely(
+    transfer: Transfer, kernel: Kernel, scheme: AbstractScheme
+) -> Callable[[Float[Array, "Z n c"]], Float[Array, "Z n c"]]:
     """A sweep of value iteration, and what it leaves taken out by polynomials."""
     degree = coarse_degree(kernel.observations, kernel.states, scheme)
     if degree == 0:
@@ -66,14 +105,25 @@ def _coarsely(transfer: Transfer, kernel: Kernel, scheme: AbstractScheme) -> Cal
     def one(left: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
         return left + coarse.correction(inverse, here(left)[..., 0])
 
-    return jax.vmap(one, -1, -1)
+    return one
+
+
+def _level(discount: Float[Array, ""]) -> Callable[[Many, Many], tuple[Many, Many]]:
+    """Constants are known exactly: (I - T') 1 = (1 - beta) 1."""
+
+    def level(d: Many, left: Many) -> tuple[Many, Many]:
+        value = left[:, :, 0]
+        middle = 0.5 * (value.max(axis=(0, 1)) + value.min(axis=(0, 1)))
+        return d.at[:, :, 0].add(middle / (1.0 - discount)), left.at[:, :, 0].add(-middle)
+
+    return level
 
 
 def _refined(
     apply: Callable[[Many], Many],
     improve: Callable[[Many], Many],
+    level: Callable[[Many, Many], tuple[Many, Many]],
     right: Many,
-    discount: Float[Array, ""],
     tolerance: float,
 ) -> Many:
     """d until what is left of `right` is below the tolerance, or does not get smaller."""
@@ -81,12 +131,6 @@ def _refined(
 
     def worst(left: Many) -> Array:
         return jnp.max(jnp.max(jnp.abs(left), axis=(0, 1, 2)) / scale)
-
-    def level(d: Many, left: Many) -> tuple[Many, Many]:
-        """Constants are known exactly: (I - T') 1 = (1 - beta) 1."""
-        value = left[:, :, 0]
-        middle = 0.5 * (value.max(axis=(0, 1)) + value.min(axis=(0, 1)))
-        return d.at[:, :, 0].add(middle / (1.0 - discount)), left.at[:, :, 0].add(-middle)
 
     def body(state: tuple) -> tuple:
         d, left, _, least, sweeps, idle = state

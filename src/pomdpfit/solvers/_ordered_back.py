@@ -1,0 +1,99 @@
+"""(I - T'(V))^-T where observations move one way: the sweep of `_ordered`, run backwards.
+
+What the forward sweep reads from its successors, this one hands on to them: it begins where the
+other ends, settles one observation at a time and adds to those it reads what it owes them.
+Resets, again by Woodbury: (L - u g)^-T b = L^-T b + L^-T g' (1 - u' L^-T g')^-1 u' L^-T b.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pomdpfit._bellman import Transfer
+from pomdpfit._types import Array, Float
+from pomdpfit.solvers._ordered import reset_columns
+from pomdpfit.solvers._plan import Plan
+from pomdpfit.solvers._reads import (
+    Reads,
+    reads_ahead,
+    reads_own,
+    resets,
+    runs,
+    staying_matrix,
+    whole_series,
+)
+
+_STUCK = 200  # passes over a large block where one may stay for ever
+
+
+def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:
+    """g': with what weight the value after each reset reads every coefficient."""
+    Z, _, n = transfer.share.shape
+    c = 1 if transfer.turn is None else 2
+    rows = []
+    for piece in resets(transfer):
+        for b in range(len(piece.actions)):
+            at = piece.successors[0, b, :, None], piece.position[0, b, :, 0]
+            rows.append(jnp.zeros((Z, n * c)).at[at].add(piece.weight[0, b, :, 0, :, 0]))
+    stacked = jnp.stack(rows, axis=-1) if rows else jnp.zeros((Z, n * c, 0))
+    return stacked.reshape(Z, n, c, -1)
+
+
+def with_resets_back(
+    transfer: Transfer, swept: Float[Array, "Z n c q"], rows: Float[Array, "Z n c R"]
+) -> Float[Array, "Z n c q"]:
+    """Woodbury's formula, from L^-T b and L^-T g'."""
+    if rows.shape[-1] == 0:
+        return swept
+    worth = lambda d: jnp.tensordot(reset_columns(transfer), d, ([0, 1, 2], [0, 1, 2]))
+    after = jnp.linalg.solve(jnp.eye(rows.shape[-1]) - worth(rows), worth(swept))
+    return swept + sum(rows[..., r, None] * after[r] for r in range(len(after)))
+
+
+def sweep_back(
+    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"]
+) -> Float[Array, "Z n c q"]:
+    """L^-T right, up to what the passes leave."""
+    Z, n, c, q = right.shape
+    order = np.array(plan.order)
+    rank = jnp.asarray(np.argsort(order))
+    series = whole_series(transfer, plan)
+    d = right.reshape(Z, n * c, q)
+
+    def settle(d: Array, z: Array | int, block: Array, like: int | None) -> Array:
+        d, ahead = d.at[z].set(block), reads_ahead(transfer, plan, z, rank, like)
+        if ahead is None:
+            return d
+        return d.at[ahead.successor[:, None, None], ahead.position].add(ahead.owed(block))
+
+    for run in reversed(runs(transfer, order[plan.sticky :])):
+
+        def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
+            own = reads_own(transfer, plan, z, like)
+            return settle(d, z, _passes_back(own, d[z], plan.passes, series[z]), like), None
+
+        d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
+    for z in order[: plan.sticky][::-1]:
+        own = reads_own(transfer, plan, z, int(z))
+        d = settle(d, z, _stuck_back(own, d[z], series[z]), int(z))
+    return d.reshape(Z, n, c, q)
+
+
+def _passes_back(
+    own: Reads | None, right: Float[Array, "m q"], count: int, series: Float[Array, "m"]
+) -> Float[Array, "m q"]:
+    """The forward passes transposed, by Horner's rule."""
+    if own is None or count == 0:
+        return right
+    again = lambda _, block: right.at[own.position].add(own.owed(block))
+    return jax.lax.fori_loop(0, count + 1, again, right * series[:, None])
+
+
+def _stuck_back(
+    own: Reads | None, right: Float[Array, "m q"], series: Float[Array, "m"]
+) -> Float[Array, "m q"]:
+    """A block where one may stay for ever: by LU while it is small."""
+    matrix = None if own is None else staying_matrix(own, len(right))
+    if matrix is None:
+        return _passes_back(own, right, _STUCK, series)
+    return jnp.linalg.solve(matrix.T, right)
