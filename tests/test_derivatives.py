@@ -12,6 +12,7 @@ import pomdpfit as pf
 from helpers import random_paths
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
+from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit.solvers import _linear, make_plan
 
 # Central differences err by step^2 times a third derivative and by rounding / step. Third
@@ -182,6 +183,35 @@ def test_finite_horizon_score_equals_differences():
     theta = model.example() | arrays(BLIND)
     likelihood = small(model, theta, pf.CommonPrior(), pf.Smooth(21), lengths=(6, 4, 6))
     assert_gradient_equals_differences(likelihood, theta)
+
+
+# ---- second derivatives ---------------------------------------------------------------------
+
+
+def leased():
+    model = Lease(bins=10, discount=0.95)
+    theta = model.example() | arrays(BLIND)
+    return small(model, theta, pf.CommonPrior(), pf.Smooth(21), lengths=(6, 4, 6)), theta
+
+
+def with_a_stationary_prior():
+    likelihood, theta = engine()
+    theta = {name: leaf for name, leaf in theta.items() if name != "x0"}
+    return pf.Likelihood(likelihood.model, likelihood.panel, prior=pf.StationaryPrior()), theta
+
+
+@pytest.mark.parametrize("make", [engine, leased, with_a_stationary_prior])
+@pytest.mark.parametrize("part", [Part.BOTH, Part.CHOICE, Part.OBSERVATION])
+def test_curvature_is_what_differences_of_gradients_say(make, part):
+    """The Lagrangian at one solution, against a solution for each difference."""
+    likelihood, theta = make()
+    directions = likelihood.space.free_directions()
+    steps = np.full(len(next(iter(directions.values()))), 1e-5)
+    weights = np.random.default_rng(0).uniform(size=(likelihood.panel.agent_count, 2))
+    weights = weights * [Part.OBSERVATION in part, Part.CHOICE in part]
+    found = likelihood.curvature(theta, weights, directions, steps, part=part)
+    known = AbstractLikelihood.curvature(likelihood, theta, weights, directions, steps, part=part)
+    np.testing.assert_allclose(found, known, atol=1e-6 * np.abs(known).max(), rtol=0)
 
 
 # ---- the implicit function theorem ---------------------------------------------------------

@@ -12,8 +12,7 @@ from pomdpfit._fixed_point import cold_start
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._model import Primitives
 from pomdpfit._solve import solve_primitives
-from pomdpfit.solvers import make_plan, solve_many
-
+from pomdpfit.solvers import make_plan, solve_back, solve_many
 
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
 COMPILED: list[str] = []
@@ -77,27 +76,30 @@ def test_the_solution_is_that_of_value_iteration(name, grid):
 
 @eqx.filter_jit
 def transferred_and_solved(model, grid, plan, value, right):
-    """T'(V) of every unit vector, and (I - T'(V))^-1 right."""
+    """T'(V) of every unit vector, (I - T'(V))^-1 right, and (I - T'(V))^-T of its first column."""
     transfer = bellman_operator(model, grid).derivative(value)
     unit = jnp.eye(value.size).reshape(*value.shape, value.size)
     image = jax.lax.map(transfer, jnp.moveaxis(unit, -1, 0), batch_size=64)
     found = solve_many(transfer, jnp.asarray(right), model.kernel, grid, plan, 1e-12)
-    return jnp.moveaxis(image, 0, -1), found
+    back = solve_back(transfer, jnp.asarray(right[..., 0]), model.kernel, grid, plan, 1e-12)
+    return jnp.moveaxis(image, 0, -1), found, back
 
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("grid", [pf.Linear(71), pf.Smooth(36)], ids=str)
 def test_linear_systems_against_lu(name, grid):
-    """d - T'(V) d = b by sweeps, or coarse corrections, against the matrix written out."""
+    """d - T'(V) d = b, and the transpose, by sweeps or coarse corrections, against the matrix."""
     model = primitives(KERNELS[name](), discount=0.9999)
     value = solve_primitives(model, grid).coefficients
     size = value.size
     right = np.random.default_rng(1).normal(size=(*value.shape, 3))
-    image, found = transferred_and_solved(model, grid, make_plan(model.kernel), value, right)
+    image, found, back = transferred_and_solved(model, grid, make_plan(model.kernel), value, right)
     matrix = np.eye(size) - np.asarray(image).reshape(size, size)
     known = np.linalg.solve(matrix, right.reshape(size, 3)).reshape(right.shape)
     # The level of d is known to 1 / (1 - beta) of the rounding of b.
     np.testing.assert_allclose(found, known, rtol=1e-8, atol=1e-7 * np.abs(known).max())
+    known = np.linalg.solve(matrix.T, right[..., 0].reshape(size)).reshape(value.shape)
+    np.testing.assert_allclose(back, known, rtol=1e-8, atol=1e-7 * np.abs(known).max())
 
 
 def test_the_derivative_of_the_operator_is_a_difference_of_it():

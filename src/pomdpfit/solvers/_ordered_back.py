@@ -36,7 +36,7 @@ def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:
             at = piece.successors[0, b, :, None], piece.position[0, b, :, 0]
             rows.append(jnp.zeros((Z, n * c)).at[at].add(piece.weight[0, b, :, 0, :, 0]))
     stacked = jnp.stack(rows, axis=-1) if rows else jnp.zeros((Z, n * c, 0))
-    return stacked.reshape(Z, n, c, -1)
+    return stacked.reshape(Z, n, c, len(rows))
 
 
 def with_resets_back(
