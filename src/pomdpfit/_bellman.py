@@ -74,6 +74,11 @@ class BellmanOperator(eqx.Module):
         """Coefficients of q(z, ., a) = r + beta * expected next value."""
         return self.reward + self.primitives.discount * self.stencil(coefficients)
 
+    def image(self, q: Float[Array, "Z A n c"]) -> Float[Array, "Z n c"]:
+        """T V, where the action values of V are known."""
+        each = jnp.moveaxis(q, 1, -1)
+        return self._image(each[..., 0, :], each[..., 1, :] if q.shape[-1] == 2 else None)
+
     def _split(self, coefficients: Float[Array, "Z n c"]) -> tuple[Array, Array | None]:
         """Values of q with actions last, and slopes likewise (or None)."""
         beta, expected = self.primitives.discount, self.stencil.by_action(coefficients)
@@ -90,7 +95,9 @@ class BellmanOperator(eqx.Module):
 
     def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
         """T V = emax of q; its slope is the choice-weighted slope of q (envelope theorem)."""
-        value, slope = self._split(coefficients)
+        return self._image(*self._split(coefficients))
+
+    def _image(self, value: Array, slope: Array | None) -> Float[Array, "Z n c"]:
         shock = self.primitives.shock
         top = shock.emax(value, self._mask)
         if slope is None:

@@ -4,13 +4,17 @@ The value does not depend on x0, so this is a search over one simplex for each a
 at once: the best points of a lattice, then golden sections along the lines through each vertex.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit import _grid
-from pomdpfit._likelihood import Data, Problem, Value, score
+from pomdpfit._problem import Problem
+from pomdpfit._score_panel import score
+from pomdpfit._stage import Data, Value
 from pomdpfit._types import Array, Float, Theta
 
 _RESOLUTION = 10  # of the lattice
@@ -24,10 +28,10 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     """argmax over x0 of log l_i(theta, x0) for every agent i."""
     agents, states = data.panel.z.shape[0], data.prior.shape[1]
 
-    kernel, scene = problem.stage(theta, value, data)
+    stage = problem.stage(theta, value, data)
 
     def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
-        return score(kernel, scene, x0, data).by_part().sum(axis=1)
+        return score(dataclasses.replace(stage, x0=x0), data).by_part().sum(axis=1)
 
     lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)

@@ -23,10 +23,13 @@ from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
-from pomdpfit._scene import Scene, make_scene, stacked_kernel
+from pomdpfit._problem import Problem
+from pomdpfit._scene import Scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._score_panel import Terms
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
+from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
@@ -62,7 +65,7 @@ class Likelihood(AbstractLikelihood):
         panel.check(sketch)
         self.prior.check(sketch)
         self._covariates, context = panel.contexts(own.covariates, model.group_labels())
-        self._data = _likelihood.Data(
+        self._data = Data(
             panel.arrays(context),
             self.prior.data(panel.agents, sketch.states),
             {name: jnp.asarray(values) for name, values in self._covariates.items()},
@@ -71,9 +74,7 @@ class Likelihood(AbstractLikelihood):
         self._successors: list[np.ndarray] | None = None
         self._solver = Newton() if solver is None else solver
         self._states = sketch.states
-        self._problem = _likelihood.Problem(
-            model, self.prior.rule(), self.grid, make_plan(sketch.kernel)
-        )
+        self._problem = Problem(model, self.prior.rule(), self.grid, make_plan(sketch.kernel))
 
     @property
     def states(self) -> int:
@@ -130,12 +131,12 @@ class Likelihood(AbstractLikelihood):
         """The terms and every agent's derivatives, in forward mode."""
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
-        terms, derivatives = _likelihood.push(
-            self._problem, dict(directions), theta, value, data, self.space.free_leaves
-        )
+        free, fixed = self._free_and_fixed(theta, tuple(directions))
+        terms, by_entry = _likelihood.push(self._problem, free, fixed, value, data)
         result = self._result(theta, value, state, terms, among)
+        derivatives = _along(directions, free, by_entry)
         if among is not None:
-            derivatives = jnp.where(among[:, None, None], derivatives, 0.0)
+            derivatives = np.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
 
     def curvature(
@@ -155,25 +156,25 @@ class Likelihood(AbstractLikelihood):
         lagrangian = _likelihood.lagrangian(
             self._problem, free, fixed, value, data, jnp.asarray(weights)
         )
+        along = _likelihood.entries_along(dict(directions), free)
         moves = None
         if value is not None:
-            moves = _likelihood.value_moves(
-                self._problem, dict(directions), theta, value, data.covariates, tuple(free)
-            )
+            by_entry = _likelihood.unit_moves(self._problem, free, fixed, value, data).value
+            moves = np.tensordot(along, np.asarray(by_entry), 1)
 
         def slope(k: int, step: float) -> np.ndarray:
-            moved = {name: leaf[k] for name, leaf in directions.items()}
-            there = free | {name: free[name] + step * move for name, move in moved.items()}
+            there = {
+                name: leaf + step * directions[name][k] if name in directions else leaf
+                for name, leaf in free.items()
+            }
             then = None if moves is None else value + step * moves[k]
             seen = self._with_priors(there | fixed, then)
             in_theta, in_value = lagrangian.slope(there, fixed, then, seen)
-            total = sum(
-                np.tensordot(directions[name], in_theta[name], in_theta[name].ndim)
-                for name in names
-            )
+            flat = [np.ravel(in_theta[name]) for name in sorted(free)]
+            total = along @ np.concatenate(flat)
             if moves is not None:
-                total = total + np.asarray(jnp.tensordot(moves, in_value, in_value.ndim))
-            return np.asarray(total)
+                total = total + np.tensordot(moves, np.asarray(in_value), np.ndim(in_value))
+            return total
 
         columns = [(slope(k, step) - slope(k, -step)) / (2 * step) for k, step in enumerate(steps)]
         hessian = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
@@ -189,15 +190,10 @@ class Likelihood(AbstractLikelihood):
         """The terms, and the derivative of every single one of them along each direction."""
         theta, value, state = self._solved(theta, part, None)
         data = self._with_priors(theta, value)
-        terms, derivatives = _likelihood.push(
-            self._problem,
-            dict(directions),
-            theta,
-            value,
-            data,
-            self.space.free_leaves,
-            _likelihood.Terms.by_row,
-        )
+        free, fixed = self._free_and_fixed(theta, tuple(directions))
+        by_row = Terms.by_row
+        terms, by_entry = _likelihood.push(self._problem, free, fixed, value, data, by_row)
+        derivatives = _along(directions, free, by_entry)
         return self._result(theta, value, state, terms), finite_derivative(derivatives)
 
     def gradient(
@@ -255,7 +251,7 @@ class Likelihood(AbstractLikelihood):
             self._successors = successors
             self._data = self._data._replace(moves=_find_moves(kernels, self._data.panel))
 
-    def _with_priors(self, theta: Theta, value: Array | None) -> _likelihood.Data:
+    def _with_priors(self, theta: Theta, value: Array | None) -> Data:
         """The data; where each agent has a prior of its own, with the best one at this theta."""
         if not self.prior.by_agent:
             return self._data
@@ -290,7 +286,7 @@ class Likelihood(AbstractLikelihood):
         theta: Theta,
         value: Array | None,
         state: SolverState | None,
-        terms: _likelihood.Terms,
+        terms: Terms,
         weighed: np.ndarray | None = None,
     ) -> LogLikelihood:
         """The terms, refused where an agent that counts has none."""
@@ -324,13 +320,20 @@ class Likelihood(AbstractLikelihood):
             value,
         )
 
-    def _explain(self, theta: Theta, terms: _likelihood.Terms, counts: np.ndarray) -> str:
+    def _explain(self, theta: Theta, terms: Terms, counts: np.ndarray) -> str:
         observation = np.where(counts[:, None], np.asarray(terms.observation), 0.0)
         i, t = np.argwhere(np.isneginf(observation))[0]
         k = int(self._data.panel.context[i, t])
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
         primitives = self.model.primitives({**theta, **here})
         return explain_impossible(primitives, self.panel, observation, np.asarray(terms.belief))
+
+
+def _along(
+    directions: Mapping[str, np.ndarray], free: dict, by_entry: Float[Array, "e *b"]
+) -> Float[np.ndarray, "*b p"]:
+    along = _likelihood.entries_along(dict(directions), free)
+    return np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
 
 
 @eqx.filter_jit
@@ -341,12 +344,11 @@ def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
 
 @eqx.filter_jit
 def _scene_and_priors(
-    problem: _likelihood.Problem, theta: Theta, value: Array, data: _likelihood.Data
+    problem: Problem, theta: Theta, value: Array, data: Data
 ) -> tuple[Scene, Float[Array, "N S"]]:
-    primitives = problem.primitives(theta, data.covariates)
-    scene = make_scene(primitives, value, problem.grid)
-    x0 = problem.prior.beliefs(theta, data.prior, data.panel, scene)
-    return scene, jnp.broadcast_to(x0, (data.panel.z.shape[0], scene.kernel.states))
+    stage = problem.stage(theta, value, data)
+    assert stage.scene is not None
+    return stage.scene, jnp.broadcast_to(stage.x0, (data.panel.z.shape[0], stage.kernel.states))
 
 
 @eqx.filter_jit

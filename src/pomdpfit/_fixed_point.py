@@ -2,7 +2,7 @@
 
 The iteration itself is not differentiated. By the implicit function theorem
 dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes: forward for many
-directions at once (`attached_moves`), or transposed for one function of V, whatever the number of
+directions at once (`moves_of_value`), or transposed for one function of V, whatever the number of
 parameters. There, with b = dl/dV, lambda = (I - T'(V))^-T b are the multipliers of the constraint
 V = T V, and dl = lambda' (dT)(V).
 
@@ -60,21 +60,6 @@ def attached_value(
     return solve_finite(primitives, scheme)
 
 
-def attached_moves(
-    primitives_at: Callable[[dict], Primitives],
-    at: dict,
-    directions: dict,
-    solved: Float[Array, "*H Z n c"],
-    scheme: AbstractScheme,
-    plan: Plan,
-) -> Float[Array, "p *H Z n c"]:
-    """How the value that has been solved for moves along each of p directions of `at`."""
-    if primitives_at(at).horizon is None:
-        return implicit_moves(primitives_at, at, directions, solved, scheme, plan)
-    value = lambda moved: solve_finite(primitives_at(moved), scheme)
-    return jax.vmap(lambda direction: jax.jvp(value, (at,), (direction,))[1])(directions)
-
-
 @eqx.filter_custom_jvp
 def implicit_value(
     primitives: Primitives, coefficients: Array, *, scheme: AbstractScheme, plan: Plan
@@ -93,23 +78,17 @@ def _implicit_jvp(
     return coefficients, _solved(primitives, coefficients, change[..., None], scheme, plan)[..., 0]
 
 
-def implicit_moves(
-    primitives_at: Callable[[dict], Primitives],
-    at: dict,
-    directions: dict,
-    coefficients: Float[Array, "Z n c"],
+def moves_of_value(
+    primitives: Primitives,
+    solved: Float[Array, "*H Z n c"],
+    change: Float[Array, "p *H Z n c"],
     scheme: AbstractScheme,
     plan: Plan,
-) -> Float[Array, "p Z n c"]:
-    """dV along each of p directions in which `at` moves, all solved for in one go."""
-
-    def change(direction: dict) -> Array:
-        along = lambda moved: bellman_operator(primitives_at(moved), scheme)(coefficients)
-        return jax.jvp(along, (at,), (direction,))[1]
-
-    # One after the other: side by side, the compiler would read V anew for each and every one.
-    right = jnp.moveaxis(jax.lax.map(change, directions), 0, -1)
-    moves = _solved(primitives_at(at), coefficients, right, scheme, plan)
+) -> Float[Array, "p *H Z n c"]:
+    """dV for p changes of T V at the value that has been solved for."""
+    if primitives.horizon is not None:
+        return change
+    moves = _solved(primitives, solved, jnp.moveaxis(change, 0, -1), scheme, plan)
     return jnp.moveaxis(moves, -1, 0)
 
 
@@ -137,15 +116,6 @@ def multipliers(
         return back
     transfer = bellman_operator(primitives, scheme).derivative(solved)
     return solve_back(transfer, back, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
-
-
-def constraint(
-    primitives: Primitives, value: Float[Array, "*H Z n c"], scheme: AbstractScheme
-) -> Float[Array, "*H Z n c"]:
-    """T V - V: zero at the value that belongs to the primitives."""
-    if primitives.horizon is not None:
-        return solve_finite(primitives, scheme) - value
-    return bellman_operator(primitives, scheme)(value) - value
 
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:

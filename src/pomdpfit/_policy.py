@@ -8,6 +8,7 @@ import numpy as np
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import ModelError
+from pomdpfit._fixed_point import solve_finite
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int
@@ -50,13 +51,22 @@ def action_values(
     primitives: Primitives, scheme: AbstractScheme, following: Float[Array, "*H Z n c"]
 ) -> ActionValues:
     """Q = r + beta E V for the value that follows (one for each epoch with a finite horizon)."""
+    return action_values_and_gap(primitives, scheme, following)[0]
+
+
+def action_values_and_gap(
+    primitives: Primitives, scheme: AbstractScheme, following: Float[Array, "*H Z n c"]
+) -> tuple[ActionValues, Float[Array, "*H Z n c"]]:
+    """Q, and T V - V: zero at the value that belongs to these primitives."""
     operator = bellman_operator(primitives, scheme)
     if primitives.horizon is None:
         q = operator.action_values(following)
+        gap = operator.image(q) - following
     else:
         q = jax.lax.map(operator.action_values, following)
+        gap = solve_finite(primitives, scheme) - following
     q = jnp.moveaxis(q, -3, -1)
-    return ActionValues(q.reshape(*q.shape[:-3], -1, q.shape[-1]), primitives, scheme)
+    return ActionValues(q.reshape(*q.shape[:-3], -1, q.shape[-1]), primitives, scheme), gap
 
 
 def checked_arguments(

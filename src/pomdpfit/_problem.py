@@ -1,0 +1,103 @@
+"""From theta to what a panel is scored by, with derivatives through the Bellman equation.
+
+The value's coefficients v stand in the middle: stage(theta, v), where v solves
+gap(theta, v) = T(theta, v) - v = 0. Forward, dv = (I - T')^-1 (partial gap) for all directions at
+once. Backward, a function with derivative b in v has multipliers lambda = (I - T')^-T b, and its
+derivative in theta through v is lambda' (partial gap), whatever the number of parameters.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from pomdpfit._fixed_point import moves_of_value, multipliers
+from pomdpfit._model import Model, Primitives
+from pomdpfit._priors import AbstractPrior
+from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit._stage import Data, Stage, Value
+from pomdpfit._types import Array, Float, Theta
+from pomdpfit.solvers import Plan
+
+
+class Moves(NamedTuple):
+    """How the value and what is scored by it move along each of p directions."""
+
+    value: Float[Array, "p C *H Z n c"] | None
+    stage: Stage
+
+
+class Problem(eqx.Module):
+    """Everything that stays the same while theta moves, apart from the data."""
+
+    model: Model
+    prior: AbstractPrior = eqx.field(static=True)
+    grid: AbstractScheme = eqx.field(static=True)
+    plan: Plan = eqx.field(static=True)
+
+    def primitives(self, theta: Theta, covariates: Covariates) -> Primitives:
+        """The primitives of every context, stacked."""
+        return for_each_context(lambda w: self.model.primitives({**theta, **w}), covariates)
+
+    def stage(self, theta: Theta, value: Value, data: Data) -> Stage:
+        """Without a value there are no choices to be scored."""
+        return self._stage_and_gap(theta, value, data)[0]
+
+    def _stage_and_gap(self, theta: Theta, value: Value, data: Data) -> tuple[Stage, Value]:
+        primitives = self.primitives(theta, data.covariates)
+        scene, gap = None, None
+        if value is not None:
+            scene, gap = make_scene(primitives, value, self.grid)
+        x0 = self.prior.beliefs(theta, data.prior, data.panel, scene)
+        return Stage(stacked_kernel(primitives.kernel), x0, scene), gap
+
+    def _moving(self, theta: Theta, value: Value, data: Data) -> tuple[Stage, Value]:
+        stage, gap = self._stage_and_gap(theta, value, data)
+        return stage.split()[0], gap
+
+    def pull(
+        self, free: dict, fixed: dict, value: Value, data: Data, back: Stage, by: Value
+    ) -> tuple[dict, Value]:
+        """The derivative in `free` and in the value of back' stage + by' gap."""
+        at = lambda free, value: self._moving(free | fixed, value, data)
+        return jax.vjp(at, free, value)[1]((back, by))
+
+    def multipliers(
+        self, theta: Theta, value: Array, back: Array, covariates: Covariates
+    ) -> Float[Array, "C *H Z n c"]:
+        """lambda, for a function of the value with derivative `back`."""
+        each = lambda primitives, value, back: multipliers(
+            primitives, value, back, self.grid, self.plan
+        )
+        return self._by_context(each, theta, covariates, value, back)
+
+    def moves(self, theta: Theta, directions: dict, value: Value, data: Data) -> Moves:
+        """Along each of p directions in which some leaves of theta move."""
+        here = {name: theta[name] for name in directions}
+        at = lambda moved: self._moving({**theta, **moved}, value, data)
+        # One after the other: side by side, the compiler would read V anew for each and every one.
+        stage, gap = jax.lax.map(jax.linearize(at, here)[1], directions)
+        if value is None:
+            return Moves(None, stage)
+        each = lambda primitives, value, change: moves_of_value(
+            primitives, value, change, self.grid, self.plan
+        )
+        change = jnp.swapaxes(gap, 0, 1)
+        moves = jnp.swapaxes(self._by_context(each, theta, data.covariates, value, change), 0, 1)
+        through = jax.linearize(lambda value: self._moving(theta, value, data)[0], value)[1]
+        return Moves(moves, jax.tree.map(jnp.add, stage, jax.vmap(through)(moves)))
+
+    def _by_context(
+        self, each: Callable, theta: Theta, covariates: Covariates, *rows: Array
+    ) -> Array:
+        """One context after the other: each is as much work as a machine has room for."""
+
+        def one(row: tuple[dict, tuple]) -> Array:
+            return each(self.model.primitives({**theta, **row[0]}), *row[1])
+
+        if not covariates:
+            return one(({}, tuple(part[0] for part in rows)))[None]
+        return jax.lax.map(one, (dict(covariates), rows))

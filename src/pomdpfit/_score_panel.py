@@ -1,0 +1,83 @@
+"""The terms of the log-likelihood, for every agent and period, from what theta makes of the model.
+
+log l = sum_i sum_t log sigma(z_{t+1}, z_t, x_t, a_t) + log pi(a_t | z_t, x_t)
+
+The paper adds sum_i log x0_i. A belief is a distribution, not the probability of anything in the
+data (s0 is not seen), so that term has no place in a likelihood and is left out; it does not
+depend on theta when x0 is known.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from pomdpfit._belief import filter_by_period
+from pomdpfit._moves import find_moves
+from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._scene import Scene
+from pomdpfit._stage import Data, Stage
+from pomdpfit._types import Array, Float, Int
+
+_ROWS_AT_ONCE = 2**16  # what fits the caches, derivatives included
+
+
+class Terms(NamedTuple):
+    """What the likelihood is made of."""
+
+    observation: Float[Array, "N T"]
+    choice: Float[Array, "N T"]
+    belief: Float[Array, "N T S"]
+
+    def by_part(self) -> Float[Array, "N 2"]:
+        """Each agent's observation and choice part."""
+        return jnp.stack([self.observation.sum(axis=1), self.choice.sum(axis=1)], axis=1)
+
+    def by_row(self) -> Float[Array, "N T 2"]:
+        """The observation and the choice term of each row."""
+        return jnp.stack([self.observation, self.choice], axis=-1)
+
+
+def score(stage: Stage, data: Data) -> Terms:
+    """The terms of every agent and period."""
+    panel, scene = data.panel, stage.scene
+    moves = find_moves(stage.kernel, panel) if data.moves is None else data.moves
+    x, log_sigma = filter_by_period(stage.kernel, moves, stage.x0)
+    belief = jnp.transpose(x, (2, 0, 1))
+    observation = _observation_terms(panel, log_sigma.T)
+    if scene is None:
+        return Terms(observation, jnp.zeros_like(observation), belief)
+    chosen = _choice_terms(scene, panel, x).T
+    return Terms(observation, jnp.where(panel.score_choice, chosen, 0.0), belief)
+
+
+def _choice_terms(
+    scene: Scene, panel: PanelArrays, x: Float[Array, "T S N"]
+) -> Float[Array, "T N"]:
+    """log pi(a_t | z_t, x_t), some periods at a time: derivatives need room for these alone."""
+    horizon = scene.values.primitives.horizon
+
+    @jax.checkpoint
+    def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
+        context, z, a, epoch, x = row
+        t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
+        return _taken(scene.log_choice(context, z, x.T, t), a)
+
+    columns = (panel.context, panel.z, panel.a, panel.epoch)
+    rows = (*(column.T for column in columns), x)
+    T, N = panel.z.T.shape
+    return jax.lax.map(period, rows, batch_size=min(T, max(1, _ROWS_AT_ONCE // N)))
+
+
+def _taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:
+    """log_choice[..., a], by masks: its reverse mode would be slow by index."""
+    each = (jnp.where(a == k, log_choice[..., k], 0.0) for k in range(log_choice.shape[-1]))
+    return functools.reduce(jnp.add, each)
+
+
+def _observation_terms(panel: PanelArrays, log_sigma: Array) -> Float[Array, "N T"]:
+    observation = jnp.where(panel.score_observation, log_sigma, 0.0)
+    # The first impossible transition is reported even where it is not scored.
+    broken = panel.continues & panel.informs & jnp.isneginf(log_sigma)
+    return jnp.where(broken, -jnp.inf, observation)
