@@ -108,9 +108,9 @@ class Batch:
         assert isinstance(likelihood, Likelihood)
         self.likelihood, self.width = likelihood, width
         self._problem, self._solver = likelihood._problem, likelihood._solver
-        # Which matrix moves each row's belief is for the program to find: the likelihood's own answer
-        # belongs to its panel and to the successors at one theta. Where members share both it is
-        # found once for all of them.
+        # Which matrix moves each row's belief is for the program to find: what the likelihood has
+        # found belongs to its own panel, and to the successors at one theta. Where members share
+        # both it is found once for all of them.
         self._data = likelihood._data._replace(moves=None)
         primitives = likelihood.model.primitives(likelihood.space.example())
         self.cold = cold_start(primitives, likelihood.grid)
