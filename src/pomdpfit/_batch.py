@@ -108,7 +108,10 @@ class Batch:
         assert isinstance(likelihood, Likelihood)
         self.likelihood, self.width = likelihood, width
         self._problem, self._solver = likelihood._problem, likelihood._solver
-        self._data = likelihood._data
+        # Which matrix moves each row's belief is for the program to find: what the likelihood has
+        # found belongs to its own panel, and to the successors at one theta. Where members share
+        # both it is found once for all of them.
+        self._data = likelihood._data._replace(moves=None)
         primitives = likelihood.model.primitives(likelihood.space.example())
         self.cold = cold_start(primitives, likelihood.grid)
 
@@ -170,7 +173,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
     def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
         free, fixed = theta
         solved, start, sound = _solved(problem, solver, part, free | fixed, start)
-        seen: Data = data if panel is None else data._replace(panel=panel, moves=None)
+        seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
 
         def total(free: dict, value: Value) -> Array:
@@ -196,7 +199,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
 def _outers(problem, solver, part, directions, members, data):  # type: ignore[no-untyped-def]
     def one(theta, weights, start, panel, directions):  # type: ignore[no-untyped-def]
         solved, start, sound = _solved(problem, solver, part, theta, start)
-        seen = data if panel is None else data._replace(panel=panel, moves=None)
+        seen = data if panel is None else data._replace(panel=panel)
 
         here = {name: theta[name] for name in directions}
         moves = None

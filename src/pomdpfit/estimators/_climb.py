@@ -35,9 +35,16 @@ class _Model:
     """The quadratic model at the present point, in the coordinates of its chart."""
 
     def __init__(self, entries: Entries, phi: np.ndarray) -> None:
-        self.entries, self.chart = entries, entries.chart(phi)
+        self.entries = entries
+        room, self.order = self._room(phi)
+        self.chart = entries.chart(phi, priority=room)
         self.far = _REACH * np.maximum(1.0, np.abs(phi))
         self.B = np.eye(len(self.chart.independent))
+
+    def _room(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far entries are from their bounds, and their order by that, the farthest first."""
+        room = np.minimum(phi - self.entries.low, self.entries.high - phi)
+        return room, np.argsort(-room, kind="stable")
 
     def take(self, outer: np.ndarray) -> None:
         """BHHH: B = sum_i w_i s_i s_i'."""
@@ -45,7 +52,10 @@ class _Model:
 
     def move_to(self, phi: np.ndarray) -> None:
         """The same B in the coordinates of the chart at phi."""
-        chart = self.entries.chart(phi)
+        room, order = self._room(phi)
+        if not len(self.entries.equations) or np.array_equal(order, self.order):
+            return  # a chart depends on phi through this order alone
+        chart, self.order = self.entries.chart(phi, priority=room), order
         if not np.array_equal(chart.independent, self.chart.independent):
             change = chart.jacobian[self.chart.independent]
             self.B = change.T @ self.B @ change
@@ -70,17 +80,21 @@ class _Model:
 
         Coordinates stay whose score and information are `negligible` over the whole of their reach.
         """
-        chart = self.chart
-        g = chart.jacobian.T @ gradient
-        B = self.B + damping * np.diag(np.diag(self.B))
+        jacobian, B = self.chart.jacobian, self.B
+        g, size = gradient @ jacobian, B.diagonal()
+        if damping > 0:
+            B = B + np.diag(damping * size)
         low, high = self.entries.low - phi, self.entries.high - phi
-        far = self.far[chart.independent]
-        moves = (np.abs(g) * far > negligible) | (np.diag(self.B) * far**2 > negligible)
-        d = np.zeros(len(g))
-        if moves.any():
-            block = B[np.ix_(moves, moves)]
-            d[moves] = bounded_quadratic(block, g[moves], chart.jacobian[:, moves], low, high)
-        return d, chart.jacobian @ d, float(g @ d - 0.5 * d @ B @ d)
+        far = self.far[self.chart.independent]
+        moves = (np.abs(g) * far > negligible) | (size * far**2 > negligible)
+        if moves.all():
+            d = bounded_quadratic(B, g, jacobian, low, high)
+        else:
+            d = np.zeros(len(g))
+            if moves.any():
+                block = B[np.ix_(moves, moves)]
+                d[moves] = bounded_quadratic(block, g[moves], jacobian[:, moves], low, high)
+        return d, jacobian @ d, float(g @ d - 0.5 * d @ B @ d)
 
 
 def climb(
@@ -142,10 +156,12 @@ class _Ascent:
 
     def arrived(self) -> Generator[Question, Any, bool]:
         """Whether no gain worth the name is promised, by scores taken here where they can tell."""
+        if self.fresh_at < 0:  # nothing is known that could promise
+            return (yield from self._take_scores(judge=False))
         small = self._promise()
         fell = self.gain < _REFRESH * self.fresh_gain and self.steps >= self.fresh_at + _REST
         due = (small or fell) and self.fresh_at < self.steps
-        if self.fresh_at < 0 or (due and not self.few):
+        if due and not self.few:
             small = yield from self._take_scores(judge=small and self.steps > 0 and not self.astray)
         return small
 

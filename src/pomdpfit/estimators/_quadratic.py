@@ -1,6 +1,12 @@
 """The best step of a quadratic model between bounds."""
 
 import numpy as np
+from scipy.linalg import lapack
+
+_SOUND = 1e-10  # reciprocal condition, far above the floor under the eigenvalues in `_search`
+_GUESSES = 10
+_OFF = 1e-8  # of the way back to the bounds: more is left where bounds all but coincide
+_APART = 1e-14  # of the order of rounding
 
 
 def bounded_quadratic(
@@ -8,20 +14,79 @@ def bounded_quadratic(
 ) -> np.ndarray:
     """argmax g d - d B d / 2 with low <= jacobian d <= high, where d = 0 is allowed.
 
-    A primal active-set method: the entries of `active` lie on the bound of that sign. Where more
-    bounds meet than there are directions (a vertex of a simplex) it could go in circles; bounds
-    moved outwards by unequal amounts of the order of rounding do not meet.
+    There is one such d. It is guessed which bounds hold, and searched for where that fails.
     """
-    apart = 1e-14 * np.arange(1, len(low) + 1)
+    scale = 1.0 / np.sqrt(np.maximum(B.diagonal(), 1e-300))
+    B, g, moves = B * (scale[:, None] * scale), scale * g, jacobian * scale
+    d = _guess(B, g, moves, low, high)
+    return scale * (_search(B, g, moves, low, high) if d is None else d)
+
+
+def _guess(
+    B: np.ndarray, g: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray | None:
+    """The step by a primal-dual active-set method, or None where it does not find it soon.
+
+    Where the rows J of `moves` lie on their bounds b, d = B^-1 (g - J' mu) with multipliers mu that
+    solve (J B^-1 J') mu = J B^-1 g - b. The next guess drops bounds whose multipliers pull inwards
+    and adds those that d oversteps. A guess that stays is the maximum, for nothing else obeys the
+    conditions of Kuhn and Tucker; but that guesses come to stay is not certain.
+
+    The matrices are so small that most of the time would go into numpy's calls: hence LAPACK's.
+    """
+    root, failed = lapack.dpotrf(B, lower=1)
+    # The diagonal of B is one, so that no norm of it exceeds its length.
+    if failed or not lapack.dpocon(root, len(B), uplo="L")[0] > _SOUND:
+        return None
+    free = lapack.dpotrs(root, g, lower=1)[0]
+    ahead = moves @ free
+    least, most = low - _APART, high + _APART
+    side = np.subtract(
+        ahead > most, ahead < least, dtype=int
+    )  # 1 on the upper bound, -1 on the lower
+    if not side.any():
+        return free
+    for _ in range(_GUESSES):
+        on = side.nonzero()[0]
+        if not len(on):
+            break  # the guess before the first one again
+        sign, rows = side[on], moves[on]
+        bound = np.where(sign > 0, high[on], low[on])
+        over = ahead[on] - bound
+        back = lapack.dpotrs(root, rows.T, lower=1)[0]
+        gram, pull, failed = lapack.dposv(rows @ back, over, lower=1)
+        if failed:  # an entry and what follows from it (p, 1 - p)
+            break
+        d = free - back @ pull
+        here = moves @ d
+        new = np.subtract(here > most, here < least, dtype=int)
+        new[on] = np.where(pull * sign < 0, 0, sign)
+        if (new == side).all():
+            gap = here[on] - bound
+            if np.abs(gap).max() > _OFF * np.abs(over).max():
+                break
+            return d - back @ lapack.dpotrs(gram, gap, lower=1)[0]  # rounding taken back
+        side = new
+    return None
+
+
+def _search(
+    B: np.ndarray, g: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """The step by a primal active-set method, with a floor under the eigenvalues of B.
+
+    The entries of `active` lie on the bound of that sign. Where more bounds meet than there are
+    directions (a vertex of a simplex) it could go in circles; bounds moved outwards by unequal
+    amounts of the order of rounding do not meet.
+    """
+    apart = _APART * np.arange(1, len(low) + 1)
     exact, low, high = (low, high), low - apart, high + apart
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(B), 1e-300))
-    values, vectors = np.linalg.eigh(B * (scale[:, None] * scale))
+    values, vectors = np.linalg.eigh(B)
     values = np.maximum(values, 1e-12 * values[-1])
-    g, moves = scale * g, jacobian * scale
     free = vectors @ ((g @ vectors) / values)
     ahead = moves @ free
     if (ahead >= exact[0]).all() and (ahead <= exact[1]).all():  # most often no bound is in the way
-        return scale * free
+        return free
     B = (vectors * values) @ vectors.T
     d = np.zeros(len(g))
     active: dict[int, float] = {}
@@ -52,4 +117,4 @@ def bounded_quadratic(
         del active[min(inward)]  # Bland: the first one, so that it ends
     on = list(active)
     bound = np.where([active[k] > 0 for k in on], exact[1][on], exact[0][on])
-    return scale * (d + np.linalg.lstsq(moves[on], bound - moves[on] @ d, rcond=None)[0])
+    return d + np.linalg.lstsq(moves[on], bound - moves[on] @ d, rcond=None)[0]

@@ -120,6 +120,7 @@ class _Pool:
     def __init__(self, batch: Batch, part: Part, queue: Iterator[_Climber]) -> None:
         self.batch, self.part, self.queue = batch, part, queue
         self.size = _POOL * batch.width
+        self.cold = batch.cold[None]  # of the one context
         self.starts = jnp.broadcast_to(batch.cold, (self.size, *batch.cold.shape))
         self.asking: list[_Climber] = []
         self.flying: collections.deque[tuple[list[_Climber], Answers]] = collections.deque()
@@ -140,11 +141,9 @@ class _Pool:
         """The next climb in line takes this place; one that ends at once leaves it to another."""
         for climber in self.queue:
             climber.place = place
-            warm = climber.path.warm
             if Part.CHOICE in self.part:
-                self.starts = _put_one(
-                    self.starts, place, self.batch.cold if warm is None else warm[0]
-                )
+                warm = self.cold if climber.path.warm is None else climber.path.warm
+                self.starts = _put_one(self.starts, place, warm)
             if self._go_on(climber, None):
                 return
 
@@ -160,7 +159,7 @@ class _Pool:
 
     def _end(self, climber: _Climber, climb: Climb) -> None:
         if Part.CHOICE in self.part and np.isfinite(climb.value):
-            climb = dataclasses.replace(climb, start=_take_one(self.starts, climber.place)[None])
+            climb = dataclasses.replace(climb, start=_take_one(self.starts, climber.place))
         self.ended.append((climber, climb))
 
     def _ready(self) -> list[_Climber] | None:
@@ -177,15 +176,20 @@ class _Pool:
         chosen = set(map(id, climbers))
         self.asking = [c for c in self.asking if id(c) not in chosen]
         padded = climbers + climbers[:1] * (self.batch.width - len(climbers))
-        theta = [c.entries.insert(c.question.phi, c.path.theta) for c in padded]
+        entries = climbers[0].entries  # restrictions may tell others apart: not leaves, not bounds
+        phi = np.stack([c.question.phi for c in padded])
         places = np.array([c.place for c in padded])
         members = Members(
-            {name: np.stack([t[name] for t in theta]) for name in theta[0]},
+            {
+                name: np.stack([c.path.theta[name] for c in padded])
+                for name in padded[0].path.theta
+                if name not in entries.leaves
+            }
+            | entries.split(np.clip(phi, entries.low, entries.high)),
             np.stack([c.weights for c in padded]),
             _take(self.starts, places),
             stacked_panels([c.panel for c in padded if c.panel is not None]),
         )
-        entries = climbers[0].entries
         charts = [c.question.jacobian.T for c in padded if isinstance(c.question, Outer)]
         if charts:
             directions = entries.split(np.stack(charts))
@@ -200,15 +204,14 @@ class _Pool:
         """Wait for the oldest batch, and tell its climbs."""
         climbers, answers = self.flying.popleft()
         found, sound = jax.device_get((answers.answer, answers.sound))
+        slopes = isinstance(climbers[0].question, Slope)
+        if slopes:
+            value, tree = found
+            rows = [tree[name].reshape(len(value), -1) for name in climbers[0].entries.leaves]
+            found = list(zip(value.tolist(), np.concatenate(rows, axis=1), strict=True))
         for k, climber in enumerate(climbers):
-            answer = None
-            if sound[k] and isinstance(climber.question, Slope):
-                value, tree = found
-                gradient = climber.entries.flatten({n: leaf[k] for n, leaf in tree.items()})
-                answer = (float(value[k]), gradient)
-            elif sound[k]:
-                answer = found[k]
-            elif isinstance(climber.question, Outer):  # no scores: this start leads nowhere
+            answer = found[k] if sound[k] else None
+            if answer is None and not slopes:  # no scores: this start leads nowhere
                 self._end(climber, lost(climber.phi))
                 self._enter(climber.place)
                 continue
@@ -223,12 +226,12 @@ def _take(starts: Array, places: Array) -> Array:
 
 @jax.jit
 def _take_one(starts: Array, place: int) -> Array:
-    return starts[place]
+    return starts[place][None]
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def _put_one(starts: Array, place: int, start: Array) -> Array:
-    return starts.at[place].set(start)
+    return starts.at[place].set(start[0])
 
 
 @functools.partial(jax.jit, donate_argnums=0)

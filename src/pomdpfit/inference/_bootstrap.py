@@ -150,8 +150,7 @@ def bootstrap(
             f"chunk must be at least 1 and seed at least 0, but they are {chunk} and {seed}."
         )
     likelihood = estimate.setting.likelihood(estimate.space)
-    # Panels that differ within a batch are not served rightly yet: one by one.
-    width = 1 if parametric else chosen_width(likelihood, replicates, n_jobs, batch)
+    width = chosen_width(likelihood, replicates, n_jobs, batch)
     if chunk is None:
         chunk = 10 if width == 1 else 16 * width
     tell = silent if progress is None else progress
