@@ -14,18 +14,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from pomdpfit._bellman import memory_needed
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, solve_infinite
-from pomdpfit._likelihood import Data, Problem, Value
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._model import Primitives
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._problem import Problem
+from pomdpfit._score_panel import pull_score, push_score, weighted_sum
+from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver
 from pomdpfit.solvers._base import enough
@@ -175,19 +176,12 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         solved, start, sound = _solved(problem, solver, part, free | fixed, start)
         seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
-
-        def total(free: dict, value: Value) -> Array:
-            parts = problem.terms(free | fixed, value, seen).by_part()
-            return (counts * jnp.where(counts > 0, parts, 0.0)).sum()
-
-        value, (direct, back) = jax.value_and_grad(total, argnums=(0, 1))(free, solved)
-        gradient = direct
+        terms, back = pull_score(problem.stage(free | fixed, solved, seen), seen, counts)
+        by = None
         if solved is not None:
-            flat, tree = ravel_pytree(free)
-            directions = jax.vmap(tree)(jnp.eye(len(flat)))
-            moves = problem.value_moves(free | fixed, directions, solved, {})
-            through = tree(jnp.tensordot(moves, back, axes=back.ndim))
-            gradient = jax.tree.map(jnp.add, direct, through)
+            by = problem.multipliers(free, fixed, solved, seen, back)
+        gradient, _ = problem.pull(free, fixed, solved, seen, back, by)
+        value = weighted_sum(terms.by_part(), counts)
         for leaf in (value, *jax.tree.leaves(gradient)):
             sound = sound & jnp.all(jnp.isfinite(leaf))
         return Answers((value, gradient), start, sound)
@@ -201,18 +195,9 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         solved, start, sound = _solved(problem, solver, part, theta, start)
         seen = data if panel is None else data._replace(panel=panel)
 
-        here = {name: theta[name] for name in directions}
-        moves = None
-        if solved is not None:
-            moves = problem.value_moves(theta, directions, solved, {})
-
-        def by_agent(moved: dict, value: Value) -> Array:
-            return problem.terms({**theta, **moved}, value, seen).by_part() @ _wanted(part)
-
-        def along(direction: dict, move: Value) -> Array:
-            return jax.jvp(by_agent, (here, solved), (direction, move))[1]
-
-        scores = jnp.where(weights > 0, jax.vmap(along)(directions, moves), 0.0)
+        moves = problem.moves(theta, directions, solved, seen).stage
+        _, parts = push_score(problem.stage(theta, solved, seen), moves, seen)
+        scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T
         return Answers(outer, start, sound & jnp.all(jnp.isfinite(outer)))
 

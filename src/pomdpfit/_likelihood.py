@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._problem import Moves, Problem
-from pomdpfit._score_panel import Terms, score
+from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
 
@@ -33,9 +33,7 @@ def pull(
 ) -> tuple[Terms, dict]:
     """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
     terms, back = _pull_score(_stage(problem, free | fixed, value, data), data, weights)
-    if value is None:
-        return terms, _pull_stage(problem, free, fixed, value, data, back, None)[0]
-    by = _multipliers(problem, free, fixed, value, data, back)
+    by = None if value is None else _multipliers(problem, free, fixed, value, data, back)
     return terms, _pull_stage(problem, free, fixed, value, data, back, by)[0]
 
 
@@ -86,30 +84,8 @@ def _stage(problem: Problem, theta: Theta, value: Value, data: Data) -> Stage:
 
 
 @eqx.filter_jit
-def _score(stage: Stage, data: Data) -> Terms:
-    return score(stage, data)
-
-
-@eqx.filter_jit
-def _pull_score(stage: Stage, data: Data, weights: Array) -> tuple[Terms, Stage]:
-    moving, rest = stage.split()
-
-    def total(moving: Stage) -> tuple[Array, Terms]:
-        terms = score(eqx.combine(moving, rest), data)
-        # An agent of weight zero is left out, even where its likelihood is zero.
-        parts = jnp.where(weights > 0, terms.by_part(), 0.0)
-        return (weights * parts).sum(), terms
-
-    back, terms = jax.grad(total, has_aux=True)(moving)
-    return terms, back
-
-
-@eqx.filter_jit
-def _push_score(stage, moves, data, parts):  # type: ignore[no-untyped-def]
-    moving, rest = stage.split()
-    of = lambda moving: parts(score(eqx.combine(moving, rest), data))
-    along = lambda move: jax.jvp(of, (moving,), (move,))[1]
-    return score(stage, data), jax.vmap(along)(moves)
+def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
+    return problem.multipliers(free, fixed, value, data, back)
 
 
 @eqx.filter_jit
@@ -117,10 +93,7 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
     return problem.pull(free, fixed, value, data, back, by)
 
 
-@eqx.filter_jit
-def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
-    _, in_value = problem.pull(free, fixed, value, data, back, jnp.zeros_like(value))
-    return problem.multipliers(free | fixed, value, in_value, data.covariates)
+_score, _pull_score, _push_score = map(eqx.filter_jit, (score, pull_score, push_score))
 
 
 @eqx.filter_jit

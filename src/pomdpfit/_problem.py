@@ -66,13 +66,14 @@ class Problem(eqx.Module):
         return jax.vjp(at, free, value)[1]((back, by))
 
     def multipliers(
-        self, theta: Theta, value: Array, back: Array, covariates: Covariates
+        self, free: dict, fixed: dict, value: Array, data: Data, back: Stage
     ) -> Float[Array, "C *H Z n c"]:
-        """lambda, for a function of the value with derivative `back`."""
+        """lambda, for a function of the stage with derivative `back`."""
+        _, in_value = self.pull(free, fixed, value, data, back, jnp.zeros_like(value))
         each = lambda primitives, value, back: multipliers(
             primitives, value, back, self.grid, self.plan
         )
-        return self._by_context(each, theta, covariates, value, back)
+        return self._by_context(each, free | fixed, data.covariates, value, in_value)
 
     def moves(self, theta: Theta, directions: dict, value: Value, data: Data) -> Moves:
         """Along each of p directions in which some leaves of theta move."""

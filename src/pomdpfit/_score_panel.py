@@ -8,8 +8,10 @@ depend on theta when x0 is known.
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -50,6 +52,33 @@ def score(stage: Stage, data: Data) -> Terms:
         return Terms(observation, jnp.zeros_like(observation), belief)
     chosen = _choice_terms(scene, panel, x).T
     return Terms(observation, jnp.where(panel.score_choice, chosen, 0.0), belief)
+
+
+def pull_score(stage: Stage, data: Data, weights: Float[Array, "N 2"]) -> tuple[Terms, Stage]:
+    """The terms, and the derivative of their weighted sum in all that has one."""
+    moving, rest = stage.split()
+
+    def total(moving: Stage) -> tuple[Array, Terms]:
+        terms = score(eqx.combine(moving, rest), data)
+        return weighted_sum(terms.by_part(), weights), terms
+
+    back, terms = jax.grad(total, has_aux=True)(moving)
+    return terms, back
+
+
+def weighted_sum(parts: Float[Array, "N 2"], weights: Float[Array, "N 2"]) -> Float[Array, ""]:
+    """An agent of weight zero is left out, even where its likelihood is zero."""
+    return (weights * jnp.where(weights > 0, parts, 0.0)).sum()
+
+
+def push_score(
+    stage: Stage, moves: Stage, data: Data, parts: Callable[[Terms], Array] = Terms.by_part
+) -> tuple[Terms, Float[Array, "p N *T 2"]]:
+    """The terms, and the derivative of their parts (by agent or row) along each of p moves."""
+    moving, rest = stage.split()
+    of = lambda moving: parts(score(eqx.combine(moving, rest), data))
+    along = lambda move: jax.jvp(of, (moving,), (move,))[1]
+    return score(stage, data), jax.vmap(along)(moves)
 
 
 def _choice_terms(

@@ -91,6 +91,11 @@ def _read_together(
     weight: Float[Array, "B K n V c"],
 ) -> Float[Array, "z B n c"]:
     """All z of one law: whole rows of V are read at the same positions, which is quick."""
+    return _read(flat, successors, position, weight)
+
+
+@jax.custom_jvp
+def _read(flat: Array, successors: Array, position: Array, weight: Array) -> Array:
     B, K, n, width = position.shape
 
     def slot(successors: Array, position: Array, weight: Array) -> Array:
@@ -106,6 +111,19 @@ def _read_together(
         return jax.lax.scan(add, zero, (successors[:, b].T, position[b], weight[b]))[0]
 
     return jnp.stack([action(b) for b in range(B)], axis=1)
+
+
+@_read.defjvp
+def _read_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    """Linear in V and in the weights.
+
+    The term of dV is one read of all positions: its transpose is then one loop that adds to all of
+    them, where that of many reads would be many.
+    """
+    flat, successors, position, weight = primals
+    d_flat, _, _, d_weight = tangents
+    whole = (d_flat[successors[..., None, None], position][..., None] * weight).sum(axis=(2, 4))
+    return _read(*primals), whole + _read(flat, successors, position, d_weight)
 
 
 class SharedStencil(eqx.Module):

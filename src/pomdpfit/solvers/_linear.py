@@ -71,7 +71,8 @@ def solve_back(
 
 
 def _transposed(linear: Callable, like: Array) -> Callable:
-    transpose = jax.linear_transpose(linear, like)
+    # Not `jax.linear_transpose`, which does not know the rules that are written for derivatives.
+    transpose = jax.vjp(linear, jnp.zeros_like(like))[1]
     return lambda d: transpose(d)[0]
 
 
