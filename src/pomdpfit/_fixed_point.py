@@ -11,6 +11,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._model import Primitives
@@ -124,4 +125,4 @@ def _solved(
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:
     """Zeros."""
     shape = (primitives.observations, scheme.size(primitives.states), scheme.coefficients)
-    return jnp.zeros(shape)
+    return jax.device_put(np.zeros(shape))  # no program
