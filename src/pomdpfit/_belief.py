@@ -49,6 +49,7 @@ def run_filter(kernel: Kernel, panel: PanelArrays, x0: Float[Array, "#N S"]) -> 
     return Filtered(x, log_x, log_sigma.T)
 
 
+@jax.jit
 def filter_by_period(
     kernel: Kernel, moves: Int[Array, "T N"], x0: Float[Array, "#N S"]
 ) -> tuple[Float[Array, "T S N"], Float[Array, "T N"]]:

@@ -41,7 +41,7 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
         return None
     jax.config.update(_JAX, str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     reset_cache()  # JAX looks for a folder once, at the first compilation
     return path
 

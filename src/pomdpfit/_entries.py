@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.linalg import null_space
-from scipy.optimize import nnls
 
 from pomdpfit._errors import ModelError
 from pomdpfit._params import ParameterSpace
@@ -189,6 +188,8 @@ def project(entries: Entries, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, 
     rows, room = np.vstack([plane, -plane]), np.concatenate([high - near, near - low])
     size = -np.min(room, initial=0.0)
     if size > 0:
+        from scipy.optimize import nnls
+
         kept = np.isfinite(room)
         E = np.vstack([-rows[kept].T, -room[kept] / size])
         last = np.append(np.zeros(plane.shape[1]), 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from pomdpfit._errors import EstimationError, Result
 from pomdpfit._log_likelihood import LogLikelihood
@@ -194,13 +194,13 @@ class Estimate:
     def _two_sided(self, z: pd.Series) -> pd.Series:
         """P(|Z| > |z|), blank for entries whose range ends at zero."""
         ends = [name for name, (low, _) in self._bounds().items() if low == 0.0]
-        values = pd.Series(2 * stats.norm.sf(np.abs(z)), z.index)
+        values = pd.Series(2 * ndtr(-np.abs(z)), z.index)
         values[ends] = np.nan
         return values
 
     def conf_int(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
         """Normal intervals; see `doubts` for entries near a bound."""
-        half = stats.norm.ppf(1 - alpha / 2) * self.standard_errors(kind)
+        half = ndtri(1 - alpha / 2) * self.standard_errors(kind)
         return pd.DataFrame({"lower": self.params - half, "upper": self.params + half})
 
     def _bounds(self) -> dict[str, tuple[float, float]]:
@@ -247,7 +247,7 @@ class Estimate:
         value, slope = value_and_slope(function, self.theta, self.information, self.space)
         cov = self.cov_params(kind).to_numpy()
         se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
-        half = stats.norm.ppf(0.975) * se
+        half = ndtri(0.975) * se
         index = [f"f[{k}]" for k in range(len(value))] if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
         return pd.DataFrame(columns, index=index)

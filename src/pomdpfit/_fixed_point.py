@@ -14,6 +14,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._model import Primitives
@@ -121,4 +122,4 @@ def multipliers(
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:
     """Zeros."""
     shape = (primitives.observations, scheme.size(primitives.states), scheme.coefficients)
-    return jnp.zeros(shape)
+    return jax.device_put(np.zeros(shape))  # no program

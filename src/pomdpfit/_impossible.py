@@ -17,9 +17,10 @@ def explain_impossible(
     """Agent, period, and the probabilities that made the first impossible observation so."""
     bad = np.isneginf(log_sigma)
     i, t = np.argwhere(bad)[0]
-    z, a, z_next = (jnp.asarray(v) for v in (panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]))
-    matrix = np.asarray(primitives.kernel.transition(z, a, z_next))
-    by_state = ", ".join(f"{p:.4g}" for p in matrix.sum(axis=1))
+    z, a, z_next = panel.z[i, t], panel.a[i, t], panel.z[i, t + 1]
+    tables = map(np.asarray, (primitives.kernel.successors, primitives.kernel.probability))
+    successors, matrices = (table[z if len(table) > 1 else 0, a] for table in tables)
+    by_state = ", ".join(f"{p:.4g}" for p in matrices[successors == z_next].sum(axis=(0, 2)))
     x = ", ".join(f"{p:.4g}" for p in belief[i, t])
     agents = int(bad.any(axis=1).sum())
     return (

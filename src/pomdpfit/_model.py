@@ -168,6 +168,7 @@ class Model(eqx.Module):
         require_float64()
         return self.space().example()
 
+    @eqx.filter_jit
     def primitives(self, theta: Theta) -> Primitives:
         """Everything that the solution and the likelihood need, unchecked (and so traceable)."""
         horizon = self.horizon()
@@ -197,18 +198,13 @@ def action_names(model: Model, actions: int) -> tuple[str, ...]:
     return model.action_labels() or tuple(map(str, range(actions)))
 
 
-@eqx.filter_jit
-def _build(model: Model, theta: Theta) -> Primitives:
-    return model.primitives(theta)
-
-
 def checked_primitives(
     model: Model, theta: Theta, space: ParameterSpace | None = None
 ) -> Primitives:
     """Primitives at theta after every check on theta, kernel, reward, discount and shocks."""
     require_float64()
     space = model.space() if space is None else space
-    primitives = _build(model, space.check(theta))
+    primitives = model.primitives(space.check(theta))
     if primitives.reward.dtype != jnp.float64:
         raise ModelError(
             f"the reward is {primitives.reward.dtype}, not float64: build arrays from theta or "

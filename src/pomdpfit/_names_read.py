@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
+
 from pomdpfit._types import Theta
 
 
@@ -29,5 +31,9 @@ class _Watched(Mapping):
 def names_read(function: Callable[[Any], Any], theta: Theta) -> frozenset[str]:
     """The names of theta that `function(theta)` looks up."""
     watched = _Watched(theta)
-    function(watched)
+
+    def look() -> None:
+        function(watched)
+
+    jax.eval_shape(look)  # traced: nothing is compiled or computed
     return frozenset(watched.read)

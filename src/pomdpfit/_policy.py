@@ -47,6 +47,7 @@ class ActionValues(eqx.Module):
         return self.primitives.shock.emax(self.q(z, x, t), self.available(z))
 
 
+@eqx.filter_jit
 def action_values(
     primitives: Primitives, scheme: AbstractScheme, following: Float[Array, "*H Z n c"]
 ) -> ActionValues:

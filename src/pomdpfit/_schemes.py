@@ -7,6 +7,7 @@ what the Bellman operator adds up over successors.
 
 import abc
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -84,10 +85,12 @@ class Linear(AbstractScheme):
     def check(self, states: int) -> None:
         """Any number of states will do."""
 
+    @functools.partial(jax.jit, static_argnums=0)
     def basis(self, x):  # type: ignore[no-untyped-def]
         """Barycentric weights."""
         return _grid.locate(x, self.resolution)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def perspective(self, kernel):  # type: ignore[no-untyped-def]
         """sigma times the barycentric weights of the next belief."""
         sigma, belief = _next_beliefs(self.beliefs(kernel.shape[-1]), kernel)
@@ -130,11 +133,13 @@ class Smooth(AbstractScheme):
         left = jnp.minimum(jnp.floor(scaled), self.resolution - 1)
         return left.astype(int), scaled - left
 
+    @functools.partial(jax.jit, static_argnums=0)
     def basis(self, x):  # type: ignore[no-untyped-def]
         """The cubic Hermite basis."""
         left, t = self._cell(x[..., 1])
         return _hermite_positions(left), _hermite(t)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def perspective(self, kernel):  # type: ignore[no-untyped-def]
         """With m = x P, y = m(1) / sigma: value sigma v(y), slope sigma' v + (m1' - y sigma') v'.
 

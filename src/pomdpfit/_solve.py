@@ -108,7 +108,7 @@ def solve_primitives(
     first = None if start is None else start.coefficients
     state = solved_state(primitives, grid, solver, make_plan(primitives.kernel), first)
     result = outcome(state, solver, throw=throw)
-    values = _action_values(primitives, grid, state.coefficients)
+    values = action_values(primitives, grid, state.coefficients)
     return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
 
 
@@ -134,16 +134,16 @@ def solved_state(
 
 def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Result:
     """How the solver ended, as a value; or as an error with advice."""
-    residual = float(state.residual)
+    residual, coefficients = np.asarray(state.residual), np.asarray(state.coefficients)
     if not np.isfinite(residual):
         result = Result.NOT_FINITE
-    elif enough(state.residual, state.coefficients, solver.tolerance):
+    elif enough(residual, coefficients, solver.tolerance):
         result = Result.CONVERGED
     else:
         result = Result.MAX_STEPS
     if throw and result is not Result.CONVERGED:
         raise SolveError(
-            f"the soft Bellman equation was not solved: residual {residual:.3g} after "
+            f"the soft Bellman equation was not solved: residual {float(residual):.3g} after "
             f"{int(state.steps)} steps, tolerance {solver.tolerance:.3g}. {result.advice()}"
         )
     return result
@@ -171,7 +171,6 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
 
 _infinite = eqx.filter_jit(solve_infinite)
 _finite = eqx.filter_jit(solve_finite)
-_action_values = eqx.filter_jit(action_values)
 
 
 @in_float64

@@ -5,6 +5,7 @@ through the law P(z_k, s' | z, s, a), which most z share by construction (`Kerne
 they are computed once for each law, and V is read for all z of a law at once.
 """
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -84,6 +85,20 @@ def _by_law(law: Sequence[int]) -> tuple[list[tuple[int, np.ndarray]], np.ndarra
     return shared, np.sort(np.concatenate(rest)) if rest else np.array([], dtype=int)
 
 
+@jax.jit  # traced once, however many programs (and actions, and slots) it is part of
+def _read_slot(
+    flat: Float[Array, "Z m"],
+    successors: Int[Array, "z"],
+    position: Int[Array, "n V"],
+    weight: Float[Array, "n V c"],
+) -> Float[Array, "z n c"]:
+    """One successor of each z."""
+    rows = flat[successors]
+    width = position.shape[1]
+    return sum(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))  # type: ignore[return-value]
+
+
+@jax.jit
 def _read_together(
     flat: Float[Array, "Z m"],
     successors: Int[Array, "z B K"],
@@ -97,15 +112,11 @@ def _read_together(
 @jax.custom_jvp
 def _read(flat: Array, successors: Array, position: Array, weight: Array) -> Array:
     B, K, n, width = position.shape
-
-    def slot(successors: Array, position: Array, weight: Array) -> Array:
-        rows = flat[successors]
-        reads = (rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))
-        return sum(reads)  # type: ignore[return-value]
+    slot = functools.partial(_read_slot, flat)
 
     def action(b: int) -> Array:
         if K * width <= _UNROLLED:
-            return sum(slot(successors[:, b, k], position[b, k], weight[b, k]) for k in range(K))  # type: ignore[return-value]
+            return sum(slot(successors[:, b, k], position[b, k], weight[b, k]) for k in range(K))
         zero = jnp.zeros((len(successors), n, weight.shape[-1]))
         add = lambda total, row: (total + slot(*row), None)
         return jax.lax.scan(add, zero, (successors[:, b].T, position[b], weight[b]))[0]

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import chdtri
 
 from pomdpfit._errors import ConvergenceWarning, EstimationError
 from pomdpfit._estimate import Estimate
@@ -37,7 +37,7 @@ class Profile:
         is what ended it, else infinite. Between points the root of the fall is taken as straight,
         as it is for a parabola.
         """
-        level = self.llf - 0.5 * stats.chi2.ppf(1 - alpha, 1)
+        level = self.llf - 0.5 * chdtri(1, alpha)
         x, y = self.curve.index.to_numpy(), self.curve.to_numpy()
         below, above = x < self.estimate, x > self.estimate
         lower = -_crossing(-x[below][::-1], y[below][::-1], -self.estimate, self.llf, level)

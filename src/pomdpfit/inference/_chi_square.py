@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._test_result import TestResult
+from pomdpfit._test_result import TestResult, chi_square_p
 from pomdpfit._types import Float
 from pomdpfit.inference._information import Information, step_sizes
 from pomdpfit.inference._tests import refuse_unfinished
@@ -62,7 +61,7 @@ def chi_square_test(estimate: Estimate, cells: int | Sequence[int] = 8) -> FitTe
     labels = estimate.model.action_labels() or range(choice.shape[-1])
     table = _fit_table(edges, cell, chosen, predicted, [str(label) for label in labels])
     note = f"{panel.agent_count} agents, {len(edges)} cells of z."
-    p = float(stats.chi2.sf(statistic, df))
+    p = chi_square_p(statistic, df)
     return FitTest(
         TestResult("Chi-square test", "fit of the choices", statistic, df, p, note), table
     )

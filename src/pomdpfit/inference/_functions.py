@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
-from pomdpfit._test_result import TestResult
+from pomdpfit._test_result import TestResult, chi_square_p
 from pomdpfit._types import Float
 from pomdpfit.inference._information import Information
 
@@ -56,5 +55,5 @@ def wald_test(
         raise EstimationError("the restrictions repeat one another, or hold by construction.")
     gap = parsed.matrix @ params.to_numpy() - parsed.value
     statistic = float(gap @ np.linalg.solve(R @ cov.to_numpy() @ R.T, gap))
-    p = float(stats.chi2.sf(statistic, len(R)))
+    p = chi_square_p(statistic, len(R))
     return TestResult("Wald test", ", ".join(parsed.texts), statistic, len(R), p)

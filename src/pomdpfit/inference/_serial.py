@@ -9,7 +9,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from pomdpfit._belief import Filtered
 from pomdpfit._errors import EstimationError
@@ -19,6 +18,7 @@ from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
+from pomdpfit._test_result import chi_square_p
 from pomdpfit._track_beliefs import filtered_panel
 from pomdpfit._types import Array, Float, Theta
 
@@ -93,4 +93,4 @@ def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float
     watson = apart / square * (n - 1) / pairs.sum() if pairs.any() else np.nan
     r = np.array([(e[k:] * e[:-k]).sum() / square for k in range(1, lags + 1)])
     box = float(n * (n + 2) * (r**2 / (n - np.arange(1, lags + 1))).sum())
-    return n, watson, box, float(stats.chi2.sf(box, lags))
+    return n, watson, box, chi_square_p(box, lags)

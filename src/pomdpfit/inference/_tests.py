@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import difference, panel_fingerprint
-from pomdpfit._test_result import TestResult
+from pomdpfit._test_result import TestResult, chi_square_p
 
 
 def refuse_different_data(estimates: Sequence[Estimate]) -> None:
@@ -62,7 +62,7 @@ def likelihood_ratio_test(restricted: Estimate, full: Estimate) -> TestResult:
         note = "A parameter is on its boundary, so the p-value is only approximate."
     hypothesis = "; ".join([*restricted.restrictions, *restricted.fixed]) or "the restricted model"
     statistic = max(statistic, 0.0)
-    p = float(stats.chi2.sf(statistic, df))
+    p = chi_square_p(statistic, df)
     return TestResult("Likelihood-ratio test", hypothesis, statistic, df, p, note)
 
 
@@ -99,7 +99,7 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
     outer = (scores / scale).T @ (scores / scale)
     statistic = float((total / scale) @ np.linalg.solve(outer, total / scale))
     hypothesis = "; ".join([*restricted.restrictions, *leaves, *free])
-    return TestResult("Score test", hypothesis, statistic, df, float(stats.chi2.sf(statistic, df)))
+    return TestResult("Score test", hypothesis, statistic, df, chi_square_p(statistic, df))
 
 
 def vuong_test(first: Estimate, second: Estimate, correction: str | None = None) -> TestResult:
@@ -121,5 +121,5 @@ def vuong_test(first: Estimate, second: Estimate, correction: str | None = None)
         )
     statistic = float((gap.sum() - penalties[correction]) / (np.sqrt(N) * spread))
     note = "Positive: the first is nearer." if statistic > 0 else "Negative: the second is nearer."
-    p = float(2 * stats.norm.sf(abs(statistic)))
+    p = float(2 * ndtr(-abs(statistic)))
     return TestResult("Vuong test", "equal distance to the truth", statistic, None, p, note)

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from scipy import stats
+from scipy.special import chdtri
 
 from pomdpfit.identification import Identification, Profile, Spectrum
 
@@ -36,7 +36,7 @@ def profile(found: Profile, *, alpha: float = 0.05, ax: Axes | None = None) -> A
     ax = plt.gca() if ax is None else ax
     curve = found.curve
     ax.plot(curve.index, curve, "o-", color="tab:blue", ms=3, label="profile")
-    level = found.llf - 0.5 * stats.chi2.ppf(1 - alpha, 1)
+    level = found.llf - 0.5 * chdtri(1, alpha)
     ax.axhline(level, color="grey", linestyle=":", label=f"{100 * (1 - alpha):g} % level")
     ax.axvline(found.estimate, color="black", linewidth=0.8, label=f"{found.estimate:.4g}")
     for end in found.conf_int(alpha):

@@ -5,10 +5,10 @@ import itertools
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
+from pomdpfit._test_result import chi_square_p
 from pomdpfit.baselines import BusEngine
 from pomdpfit.datasets import RUST as RUST_CONVENTIONS
 from pomdpfit.datasets import Rust1987, rust1987
@@ -101,7 +101,7 @@ def _myopia(
         "log-likelihood": seeing.llf,
         "first choices add": with_first - seeing.llf,
         "LR of discount 0.9999 against 0": ratio,
-        "p-value": stats.chi2.sf(ratio, 1),
+        "p-value": chi_square_p(ratio, 1),
     }
 
 

@@ -2,11 +2,12 @@
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._bellman import BellmanOperator
 from pomdpfit._types import Array, Float, Int
@@ -34,10 +35,13 @@ class AbstractSolver(eqx.Module):
         """Iterate from `start` until the residual max |T V - V| is below the tolerance."""
 
 
-def enough(residual: Array, coefficients: Array, tolerance: float) -> Array:
-    """Below the tolerance, or below what rounding allows at this size of value."""
-    rounding = 8 * jnp.finfo(coefficients.dtype).eps * jnp.max(jnp.abs(coefficients))
-    return residual <= jnp.maximum(tolerance, rounding)
+def enough(residual: Any, coefficients: Any, tolerance: float) -> Any:
+    """Below the tolerance, or below what rounding allows at this size of value.
+
+    On the host if given numpy's arrays.
+    """
+    rounding = 8 * np.finfo(coefficients.dtype).eps * abs(coefficients).max()
+    return (residual <= tolerance) | (residual <= rounding)
 
 
 def size(coefficients: Float[Array, "Z n c"]) -> Float[Array, ""]:

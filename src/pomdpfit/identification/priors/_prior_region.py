@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import chdtri
 
 from pomdpfit._errors import EstimationError
 from pomdpfit.identification.priors._prior_fits import ASSUMED, BESIDE, KNOWN
@@ -19,7 +19,7 @@ def region(found: Any, level: float) -> pd.DataFrame:
     """
     if not 0 < level < 1:
         raise EstimationError(f"the level must lie between 0 and 1, but it is {level}.")
-    enough = float(stats.chi2.ppf(level, len(found.states) - 1))
+    enough = float(chdtri(len(found.states) - 1, 1 - level))
     rows, value = found.estimates, found.objective
     shared = (rows["kind"] == BESIDE) & (rows["prior"] == "CommonPrior")
     rows = rows[(rows["kind"] == ASSUMED) | shared]

@@ -15,7 +15,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._model import Model
@@ -134,6 +133,8 @@ def _bounded_step(
     free = np.linalg.lstsq(jacobian, -gap, rcond=None)[0]
     if np.all((free >= low) & (free <= high)):
         return free
+    from scipy.optimize import lsq_linear
+
     return lsq_linear(jacobian, -gap, (np.minimum(low, 0.0), np.maximum(high, 0.0))).x
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._panel import Panel
 from pomdpfit._summary import Summary
+from pomdpfit._test_result import chi_square_p
 from pomdpfit._types import Float, Int
 from pomdpfit.identification.states._pretest_rows import context, following, numbered, usable
 
@@ -164,7 +164,7 @@ def _exchanged(
         "mean": float(draws.mean()),
         "p_value": (1 + above) / (replicates + 1),
         "df": df,
-        "chi2_p": float(stats.chi2.sf(observed, df)) if df else np.nan,
+        "chi2_p": chi_square_p(observed, df),
         "rows": n,
         "exchangeable": int((np.bincount(stratum)[stratum] > 1).sum()),
     }

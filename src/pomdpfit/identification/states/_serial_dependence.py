@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtr
 
 from pomdpfit._errors import EstimationError, PanelError
 from pomdpfit._panel import Panel
@@ -103,7 +103,7 @@ def serial_dependence(
         e,
         serial_table(e, panel, lags),
         statistic,
-        float(2 * stats.norm.sf(abs(statistic))),
+        float(2 * ndtr(-abs(statistic))),
         correlation,
         pairs,
         f"{what} given {', '.join(known)}" if known else what,

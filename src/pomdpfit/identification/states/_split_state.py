@@ -10,7 +10,6 @@ import dataclasses
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import least_squares
 
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._model import Model
@@ -56,6 +55,8 @@ def split_state(
         return np.concatenate([np.ravel(P - goal[0]), scale * np.ravel(r - goal[1])])
 
     if others and np.abs(miss(point)).max() > 1e-12:
+        from scipy.optimize import least_squares
+
         view = large.space.only(others)
         point = off_the_bounds(large.space, point)
         at = lambda v: {**point, **_arrays(view.from_unconstrained(v, point))}
