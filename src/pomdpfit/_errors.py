@@ -1,6 +1,7 @@
 """Exceptions that carry advice, and the outcome of a solver as a value."""
 
 import enum
+from collections.abc import Callable
 
 
 class PomdpfitError(Exception):
@@ -20,7 +21,24 @@ class DatasetError(PomdpfitError, ValueError):
 
 
 class ImpossibleObservationError(PomdpfitError, ValueError):
-    """The panel holds a transition to which the model gives probability zero."""
+    """The panel holds a transition to which the model gives probability zero.
+
+    Searches meet many of these and read none: the message may come as a function that makes it.
+    """
+
+    def __init__(self, message: str | Callable[[], str]) -> None:
+        super().__init__(message)
+        self._message = message
+
+    def __str__(self) -> str:
+        """The message, made when it is first asked for."""
+        if not isinstance(self._message, str):
+            self._message = self._message()
+        return self._message
+
+    def __reduce__(self) -> tuple:
+        """Other processes get the words."""
+        return type(self), (str(self),)
 
 
 class SolveError(PomdpfitError, RuntimeError):

@@ -302,7 +302,7 @@ class Likelihood(AbstractLikelihood):
                 f"slowly. Agents concerned: {int(lost.sum())}. Use pf.KnownPrior or pf.CommonPrior."
             )
         if np.isneginf(observation[counts]).any():
-            raise ImpossibleObservationError(self._explain(theta, terms, counts))
+            raise ImpossibleObservationError(lambda: self._explain(theta, terms, counts))
         finite = np.isfinite(observation) & np.isfinite(choice)
         if not finite[counts].all():
             i, t = np.argwhere(~finite & counts[:, None])[0]
