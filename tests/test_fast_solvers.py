@@ -12,7 +12,7 @@ from pomdpfit._fixed_point import cold_start
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._model import Primitives
 from pomdpfit._solve import solve_primitives
-from pomdpfit.solvers import make_plan, solve_back, solve_many
+from pomdpfit.solvers import make_plan, many_solver, solve_back
 
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
 COMPILED: list[str] = []
@@ -80,7 +80,7 @@ def transferred_and_solved(model, grid, plan, value, right):
     transfer = bellman_operator(model, grid).derivative(value)
     unit = jnp.eye(value.size).reshape(*value.shape, value.size)
     image = jax.lax.map(transfer, jnp.moveaxis(unit, -1, 0), batch_size=64)
-    found = solve_many(transfer, jnp.asarray(right), model.kernel, grid, plan, 1e-12)
+    found = many_solver(transfer, model.kernel, grid, plan, 1e-12)(jnp.asarray(right))
     back = solve_back(transfer, jnp.asarray(right[..., 0]), model.kernel, grid, plan, 1e-12)
     return jnp.moveaxis(image, 0, -1), found, back
 

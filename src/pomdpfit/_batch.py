@@ -195,7 +195,7 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         solved, start, sound = _solved(problem, solver, part, theta, start)
         seen = data if panel is None else data._replace(panel=panel)
 
-        moves = problem.moves(theta, directions, solved, seen).stage
+        moves = problem.mover(theta, directions, solved, seen)(directions).stage
         _, parts = push_score(problem.stage(theta, solved, seen), moves, seen)
         scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T

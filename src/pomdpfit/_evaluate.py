@@ -11,6 +11,7 @@ import pandas as pd
 
 from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
+from pomdpfit._curvature import curvature
 from pomdpfit._errors import ImpossibleObservationError, PanelError, SolveError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
@@ -132,9 +133,9 @@ class Likelihood(AbstractLikelihood):
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
-        terms, by_entry = _likelihood.push(self._problem, free, fixed, value, data)
+        along = _likelihood.entries_along(directions, free)
+        terms, derivatives = _likelihood.push(self._problem, free, fixed, value, data, along)
         result = self._result(theta, value, state, terms, among)
-        derivatives = _along(directions, free, by_entry)
         if among is not None:
             derivatives = np.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
@@ -151,34 +152,9 @@ class Likelihood(AbstractLikelihood):
     ) -> Float[np.ndarray, "p p"]:
         """Differences of the gradient of a Lagrangian, which need no solution but the one here."""
         theta, value, _ = self._solved(theta, part, start)
-        names, data = tuple(directions), self._with_priors(theta, value)
-        free, fixed = self._free_and_fixed(theta, names)
-        lagrangian = _likelihood.lagrangian(
-            self._problem, free, fixed, value, data, jnp.asarray(weights)
-        )
-        along = _likelihood.entries_along(dict(directions), free)
-        moves = None
-        if value is not None:
-            by_entry = _likelihood.unit_moves(self._problem, free, fixed, value, data).value
-            moves = np.tensordot(along, np.asarray(by_entry), 1)
-
-        def slope(k: int, step: float) -> np.ndarray:
-            there = {
-                name: leaf + step * directions[name][k] if name in directions else leaf
-                for name, leaf in free.items()
-            }
-            then = None if moves is None else value + step * moves[k]
-            seen = self._with_priors(there | fixed, then)
-            in_theta, in_value = lagrangian.slope(there, fixed, then, seen)
-            flat = [np.ravel(in_theta[name]) for name in sorted(free)]
-            total = along @ np.concatenate(flat)
-            if moves is not None:
-                total = total + np.tensordot(moves, np.asarray(in_value), np.ndim(in_value))
-            return total
-
-        columns = [(slope(k, step) - slope(k, -step)) / (2 * step) for k, step in enumerate(steps)]
-        hessian = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-        return np.where(np.isfinite(hessian).all(axis=0), hessian, np.nan)
+        free, fixed = self._free_and_fixed(theta, tuple(directions))
+        arguments = self._with_priors, jnp.asarray(weights), directions, steps
+        return curvature(self._problem, free, fixed, value, *arguments)
 
     def push_rows(
         self,
@@ -191,9 +167,10 @@ class Likelihood(AbstractLikelihood):
         theta, value, state = self._solved(theta, part, None)
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
-        by_row = Terms.by_row
-        terms, by_entry = _likelihood.push(self._problem, free, fixed, value, data, by_row)
-        derivatives = _along(directions, free, by_entry)
+        along = _likelihood.entries_along(directions, free)
+        terms, derivatives = _likelihood.push(
+            self._problem, free, fixed, value, data, along, Terms.by_row
+        )
         return self._result(theta, value, state, terms), finite_derivative(derivatives)
 
     def gradient(
@@ -327,13 +304,6 @@ class Likelihood(AbstractLikelihood):
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
         primitives = self.model.primitives({**theta, **here})
         return explain_impossible(primitives, self.panel, observation, np.asarray(terms.belief))
-
-
-def _along(
-    directions: Mapping[str, np.ndarray], free: dict, by_entry: Float[Array, "e *b"]
-) -> Float[np.ndarray, "*b p"]:
-    along = _likelihood.entries_along(dict(directions), free)
-    return np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
 
 
 @eqx.filter_jit

@@ -2,7 +2,7 @@
 
 The iteration itself is not differentiated. By the implicit function theorem
 dV = (I - T'(V))^-1 (dT)(V), a linear solve of the kind that Newton's method makes: forward for many
-directions at once (`moves_of_value`), or transposed for one function of V, whatever the number of
+directions at once (`value_mover`), or transposed for one function of V, whatever the number of
 parameters. There, with b = dl/dV, lambda = (I - T'(V))^-T b are the multipliers of the constraint
 V = T V, and dl = lambda' (dT)(V).
 
@@ -25,8 +25,8 @@ from pomdpfit.solvers import (
     Plan,
     SolverState,
     backward_induction,
+    many_solver,
     solve_back,
-    solve_many,
 )
 
 _LINEAR_TOLERANCE = 1e-10
@@ -76,33 +76,26 @@ def _implicit_jvp(
     primitives, coefficients = primals
     along: Callable = lambda p: bellman_operator(p, scheme)(coefficients)
     _, change = eqx.filter_jvp(along, (primitives,), (tangents[0],))
-    return coefficients, _solved(primitives, coefficients, change[..., None], scheme, plan)[..., 0]
+    solve = _linear_solver(primitives, coefficients, scheme, plan)
+    return coefficients, solve(change[..., None])[..., 0]
 
 
-def moves_of_value(
-    primitives: Primitives,
-    solved: Float[Array, "*H Z n c"],
-    change: Float[Array, "p *H Z n c"],
-    scheme: AbstractScheme,
-    plan: Plan,
-) -> Float[Array, "p *H Z n c"]:
-    """dV for p changes of T V at the value that has been solved for."""
+def value_mover(
+    primitives: Primitives, solved: Float[Array, "*H Z n c"], scheme: AbstractScheme, plan: Plan
+) -> Callable[[Float[Array, "p *H Z n c"]], Float[Array, "p *H Z n c"]]:
+    """From p changes of T V, at the value that has been solved for, to changes of V."""
     if primitives.horizon is not None:
-        return change
-    moves = _solved(primitives, solved, jnp.moveaxis(change, 0, -1), scheme, plan)
-    return jnp.moveaxis(moves, -1, 0)
+        return lambda change: change
+    solve = _linear_solver(primitives, solved, scheme, plan)
+    return lambda change: jnp.moveaxis(solve(jnp.moveaxis(change, 0, -1)), -1, 0)
 
 
-def _solved(
-    primitives: Primitives,
-    coefficients: Float[Array, "Z n c"],
-    change: Float[Array, "Z n c q"],
-    scheme: AbstractScheme,
-    plan: Plan,
-) -> Float[Array, "Z n c q"]:
-    """(I - T'(V))^-1 change."""
-    transfer = bellman_operator(primitives, scheme).derivative(coefficients)
-    return solve_many(transfer, change, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
+def _linear_solver(
+    primitives: Primitives, solved: Float[Array, "Z n c"], scheme: AbstractScheme, plan: Plan
+) -> Callable[[Array], Array]:
+    """(I - T'(V))^-1, of many columns."""
+    transfer = bellman_operator(primitives, scheme).derivative(solved)
+    return many_solver(transfer, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
 
 
 def multipliers(

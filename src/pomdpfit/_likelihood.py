@@ -6,21 +6,20 @@ serves all that is asked of it. Observation terms need no value; where they alon
 is None and nothing is solved.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
-import equinox as eqx
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._compilation import program
 from pomdpfit._problem import Moves, Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
 
-_TOGETHER = 64  # entries of theta along which the value is differentiated at once
+_TOGETHER = 4  # entries of theta along which the value is differentiated at once
 
 
 def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
@@ -37,32 +36,28 @@ def pull(
     return terms, _pull_stage(problem, free, fixed, value, data, back, by)[0]
 
 
-class Lagrangian(NamedTuple):
-    """log l + lambda' (T(theta, v) - v), with weighted agents.
-
-    At the solution its derivative in v is zero. So second derivatives of log l along theta are
-    those of the Lagrangian along (theta, v(theta)), to first order in v.
-    """
-
-    problem: Problem
-    weights: Array
-    by: Value
-
-    def slope(self, free: dict, fixed: dict, value: Value, data: Data) -> tuple[dict, Value]:
-        """In theta, and in v."""
-        stage = _stage(self.problem, free | fixed, value, data)
-        _, back = _pull_score(stage, data, self.weights)
-        return _pull_stage(self.problem, free, fixed, value, data, back, self.by)
-
-
-def lagrangian(
+def multipliers(
     problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
-) -> Lagrangian:
-    """With the multipliers at theta = free | fixed."""
+) -> Value:
+    """lambda of the weighted sum at theta = free | fixed."""
     if value is None:
-        return Lagrangian(problem, weights, None)
+        return None
     _, back = _pull_score(_stage(problem, free | fixed, value, data), data, weights)
-    return Lagrangian(problem, weights, _multipliers(problem, free, fixed, value, data, back))
+    return _multipliers(problem, free, fixed, value, data, back)
+
+
+def lagrangian_slope(
+    problem: Problem,
+    free: dict,
+    fixed: dict,
+    value: Value,
+    data: Data,
+    weights: Array,
+    by: Value,
+) -> tuple[dict, Value]:
+    """The derivative in `free` and in v of log l + by' (T(theta, v) - v), with weighted agents."""
+    _, back = _pull_score(_stage(problem, free | fixed, value, data), data, weights)
+    return _pull_stage(problem, free, fixed, value, data, back, by)
 
 
 def push(
@@ -71,45 +66,72 @@ def push(
     fixed: dict,
     value: Value,
     data: Data,
+    along: Float[np.ndarray, "p e"],
     parts: Callable[[Terms], Array] = Terms.by_part,
-) -> tuple[Terms, Float[Array, "e N *T 2"]]:
-    """The terms, and the derivative of their parts (by agent or row) in each entry of `free`."""
-    moves = unit_moves(problem, free, fixed, value, data)
-    return _push_score(_stage(problem, free | fixed, value, data), moves.stage, data, parts)
+) -> tuple[Terms, Float[np.ndarray, "N *T 2 p"]]:
+    """The terms, and the derivative of their parts (by agent or row).
+
+    It is taken along p rows over the entries of `free`.
+    """
+    moves = unit_moves(problem, free, fixed, value, data, along)
+    stage = _stage(problem, free | fixed, value, data)
+    terms, by_entry = _push_score(stage, moves.stage, data, parts)
+    return terms, np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
 
 
-@eqx.filter_jit
+@program
 def _stage(problem: Problem, theta: Theta, value: Value, data: Data) -> Stage:
     return problem.stage(theta, value, data)
 
 
-@eqx.filter_jit
+@eqx.filter_jit  # runs half as long as what `program` makes of it
 def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
     return problem.multipliers(free, fixed, value, data, back)
 
 
-@eqx.filter_jit
+@program
 def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no-untyped-def]
     return problem.pull(free, fixed, value, data, back, by)
 
 
-_score, _pull_score, _push_score = map(eqx.filter_jit, (score, pull_score, push_score))
+_score, _pull_score, _push_score = program(score), program(pull_score), program(push_score)
 
 
-@eqx.filter_jit
-def unit_moves(problem: Problem, free: dict, fixed: dict, value: Value, data: Data) -> Moves:
-    """One direction for each entry of `free`: one program, whatever is asked for later."""
+def unit_moves(
+    problem: Problem,
+    free: dict,
+    fixed: dict,
+    value: Value,
+    data: Data,
+    along: Float[np.ndarray, "p e"],
+) -> Moves:
+    """Moves along each entry of `free`, zero where none of the rows `along` them needs it."""
+    wanted = np.flatnonzero(along.any(axis=0))
+    chunks = -(-len(wanted) // _TOGETHER)
+    table = np.zeros((-(-along.shape[1] // _TOGETHER), _TOGETHER), dtype=int)
+    table.reshape(-1)[: len(wanted)] = wanted
+    table.reshape(-1)[len(wanted) :] = wanted[-1] if len(wanted) else 0
+    return _unit_moves(problem, free, fixed, value, data, table, np.asarray(chunks))
+
+
+@program
+def _unit_moves(problem, free, fixed, value, data, table, chunks):  # type: ignore[no-untyped-def]
+    """One program, whichever and however many entries are wanted."""
     flat, unflatten = jax.flatten_util.ravel_pytree(free)
-    parts = []
-    for k in range(0, flat.size, _TOGETHER):
-        directions = jax.vmap(unflatten)(jnp.eye(flat.size)[k : k + _TOGETHER])
-        parts.append(problem.moves(free | fixed, directions, value, data))
-    return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
+    moves = problem.mover(free | fixed, free, value, data)
+    unit = lambda k: jax.vmap(unflatten)(jax.nn.one_hot(table[k], flat.size))
+    like = jax.eval_shape(moves, unit(0))
+    none = jax.tree.map(lambda leaf: jnp.zeros((flat.size, *leaf.shape[1:])), like)
+
+    def add(k: Array, found: Moves) -> Moves:
+        return jax.tree.map(lambda all, new: all.at[table[k]].set(new), found, moves(unit(k)))
+
+    return jax.lax.fori_loop(0, chunks, add, none)
 
 
-def entries_along(directions: dict, free: dict) -> Float[np.ndarray, "p e"]:
+def entries_along(directions: Mapping[str, np.ndarray], free: dict) -> Float[np.ndarray, "p e"]:
     """Directions as rows over the entries of `free`, in the order of `unit_moves`."""
     count = len(next(iter(directions.values())))
     still = {name: np.zeros((count, *np.shape(leaf))) for name, leaf in free.items()}
-    rows = [np.reshape((still | directions)[name], (count, -1)) for name in sorted(free)]
+    rows = [np.reshape({**still, **directions}[name], (count, -1)) for name in sorted(free)]
     return np.concatenate([*rows, np.zeros((count, 0))], axis=1)

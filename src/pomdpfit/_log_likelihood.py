@@ -148,7 +148,8 @@ class AbstractLikelihood(abc.ABC):
         def slope(k: int, step: float) -> np.ndarray:
             moved = {name: theta[name] + step * directions[name][k] for name in names}
             _, tree = self.pull({**theta, **moved}, weights, names, part=part, start=start)
-            return sum(np.tensordot(directions[n], tree[n], np.ndim(tree[n])) for n in names)
+            each = [np.tensordot(directions[n], tree[n], np.ndim(tree[n])) for n in names]
+            return np.sum(each, axis=0)
 
         columns = np.full((len(steps), len(steps)), np.nan)
         for k, step in enumerate(steps):

@@ -6,14 +6,14 @@ once. Backward, a function with derivative b in v has multipliers lambda = (I - 
 derivative in theta through v is lambda' (partial gap), whatever the number of parameters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._fixed_point import moves_of_value, multipliers
+from pomdpfit._fixed_point import multipliers, value_mover
 from pomdpfit._model import Model, Primitives
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
@@ -70,26 +70,46 @@ class Problem(eqx.Module):
     ) -> Float[Array, "C *H Z n c"]:
         """lambda, for a function of the stage with derivative `back`."""
         _, in_value = self.pull(free, fixed, value, data, back, jnp.zeros_like(value))
+        assert in_value is not None
         each = lambda primitives, value, back: multipliers(
             primitives, value, back, self.grid, self.plan
         )
         return self._by_context(each, free | fixed, data.covariates, value, in_value)
 
-    def moves(self, theta: Theta, directions: dict, value: Value, data: Data) -> Moves:
-        """Along each of p directions in which some leaves of theta move."""
-        here = {name: theta[name] for name in directions}
+    def mover(
+        self, theta: Theta, names: Iterable[str], value: Value, data: Data
+    ) -> Callable[[dict], Moves]:
+        """Moves along p directions in which these leaves of theta go, as a function of them."""
+        here = {name: theta[name] for name in names}
         at = lambda moved: self._moving({**theta, **moved}, value, data)
-        # One after the other: side by side, the compiler would read V anew for each and every one.
-        stage, gap = jax.lax.map(jax.linearize(at, here)[1], directions)
+        along = jax.linearize(at, here)[1]
         if value is None:
-            return Moves(None, stage)
-        each = lambda primitives, value, change: moves_of_value(
-            primitives, value, change, self.grid, self.plan
-        )
-        change = jnp.swapaxes(gap, 0, 1)
-        moves = jnp.swapaxes(self._by_context(each, theta, data.covariates, value, change), 0, 1)
+            return lambda directions: Moves(None, jax.lax.map(along, directions)[0])
+        solve = self._value_mover(theta, value, data.covariates)
         through = jax.linearize(lambda value: self._moving(theta, value, data)[0], value)[1]
-        return Moves(moves, jax.tree.map(jnp.add, stage, jax.vmap(through)(moves)))
+
+        def moves(directions: dict) -> Moves:
+            # One after the other: side by side, the compiler would read V anew for each of them.
+            stage, gap = jax.lax.map(along, directions)
+            moved = solve(gap)
+            return Moves(moved, jax.tree.map(jnp.add, stage, jax.vmap(through)(moved)))
+
+        return moves
+
+    def _value_mover(
+        self, theta: Theta, value: Array, covariates: Covariates
+    ) -> Callable[[Float[Array, "p C *H Z n c"]], Float[Array, "p C *H Z n c"]]:
+        mover = lambda primitives, value: value_mover(primitives, value, self.grid, self.plan)
+        if not covariates:
+            one = mover(self.model.primitives(theta), value[0])
+            return lambda gap: one(gap[:, 0])[:, None]
+        each = lambda primitives, value, gap: mover(primitives, value)(gap)
+
+        def of(gap: Array) -> Array:
+            rows = value, jnp.swapaxes(gap, 0, 1)
+            return jnp.swapaxes(self._by_context(each, theta, covariates, *rows), 0, 1)
+
+        return of
 
     def _by_context(
         self, each: Callable, theta: Theta, covariates: Covariates, *rows: Array

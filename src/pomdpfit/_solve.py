@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import refuse_if_too_large
+from pomdpfit._compilation import program
 from pomdpfit._errors import ModelError, Result, SolveError
 from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
 from pomdpfit._model import Model, Primitives, checked_primitives
@@ -149,7 +150,7 @@ def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Resul
     return result
 
 
-def finite_derivative(derivative: Array) -> np.ndarray:
+def finite_derivative(derivative: Array | np.ndarray) -> np.ndarray:
     """The derivative as numbers, or an error where its linear system was not solved."""
     if not np.isfinite(derivative).all():
         raise SolveError(
@@ -169,8 +170,8 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     return grid
 
 
-_infinite = eqx.filter_jit(solve_infinite)
-_finite = eqx.filter_jit(solve_finite)
+_infinite = program(solve_infinite)
+_finite = program(solve_finite)
 
 
 @in_float64

@@ -2,7 +2,7 @@
 
 from pomdpfit.solvers._backward_induction import backward_induction
 from pomdpfit.solvers._base import AbstractSolver, SolverState
-from pomdpfit.solvers._linear import solve_back, solve_many
+from pomdpfit.solvers._linear import many_solver, solve_back
 from pomdpfit.solvers._newton import Newton
 from pomdpfit.solvers._plan import Plan, make_plan
 from pomdpfit.solvers._relative_value_iteration import RelativeValueIteration
@@ -18,6 +18,6 @@ __all__ = [
     "backward_induction",
     "linear_solver",
     "make_plan",
+    "many_solver",
     "solve_back",
-    "solve_many",
 ]

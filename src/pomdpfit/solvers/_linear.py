@@ -28,24 +28,23 @@ _WORST_RESIDUAL = 1e-8  # relative, of a system behind a derivative
 Many = Float[Array, "Z n c q"]
 
 
-def solve_many(
-    transfer: Transfer,
-    right: Many,
-    kernel: Kernel,
-    scheme: AbstractScheme,
-    plan: Plan,
-    tolerance: float,
-) -> Many:
-    """(I - T'(V))^-1 of every column of `right`; NaN where that could not be had."""
+def many_solver(
+    transfer: Transfer, kernel: Kernel, scheme: AbstractScheme, plan: Plan, tolerance: float
+) -> Callable[[Many], Many]:
+    """(I - T'(V))^-1 of every column, NaN where that could not be had; what can be, is prepared."""
     apply = jax.vmap(transfer, -1, -1)
-    if right[..., 0].size <= _DENSE_UP_TO:
-        return _dense(_matrix(apply, right.shape[:3]), right)
+    shape = kernel.observations, scheme.size(kernel.states), scheme.coefficients
+    if math.prod(shape) <= _DENSE_UP_TO:
+        factors = jax.scipy.linalg.lu_factor(_matrix(apply, shape))
+        return lambda right: _dense(factors, right)
     if plan.order is not None:
-        columns = sweep(transfer, plan, reset_columns(transfer))
-        improve = lambda left: with_resets(transfer, sweep(transfer, plan, left), columns)
+        swept = lambda right: sweep(transfer, plan, right, one_run=True)
+        columns = swept(reset_columns(transfer))
+        improve = lambda left: with_resets(transfer, swept(left), columns)
     else:
         improve = jax.vmap(_coarsely(transfer, kernel, scheme), -1, -1)
-    return _refined(apply, improve, _level(transfer.discount), right, tolerance)
+    level = _level(transfer.discount)
+    return lambda right: _refined(apply, improve, level, right, tolerance)
 
 
 def solve_back(
@@ -60,7 +59,7 @@ def solve_back(
     back = _transposed(transfer, right)
     if right.size <= _DENSE_UP_TO:
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
-        return _dense(matrix.T, right[..., None])[..., 0]
+        return _dense(jax.scipy.linalg.lu_factor(matrix.T), right[..., None])[..., 0]
     if plan.order is not None:
         rows = sweep_back(transfer, plan, reset_rows(transfer))
         improve = lambda left: with_resets_back(transfer, sweep_back(transfer, plan, left), rows)
@@ -86,10 +85,10 @@ def _matrix(apply: Callable[[Many], Many], shape: tuple[int, ...]) -> Float[Arra
     return jnp.eye(size) - apply(jnp.eye(size).reshape(*shape, size)).reshape(size, size)
 
 
-def _dense(matrix: Float[Array, "m m"], right: Many) -> Many:
+def _dense(factors: tuple[Array, Array], right: Many) -> Many:
     """LU of the whole system."""
-    flat = right.reshape(len(matrix), right.shape[-1])
-    return jnp.linalg.solve(matrix, flat).reshape(right.shape)
+    flat = right.reshape(-1, right.shape[-1])
+    return jax.scipy.linalg.lu_solve(factors, flat).reshape(right.shape)
 
 
 def _coarsely(

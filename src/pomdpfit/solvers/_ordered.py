@@ -60,7 +60,7 @@ def with_resets(
 
 
 def sweep(
-    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"]
+    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"], *, one_run: bool = False
 ) -> Float[Array, "Z n c q"]:
     """L^-1 right, up to what the passes leave."""
     Z, n, c, q = right.shape
@@ -76,7 +76,7 @@ def sweep(
     for z in order[: plan.sticky]:
         own = reads_own(transfer, plan, z, int(z))
         d = d.at[z].set(_stuck(own, arriving(d, z, int(z)), series[z]))
-    for run in runs(transfer, order[plan.sticky :]):
+    for run in runs(transfer, order[plan.sticky :], one=one_run):
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)

@@ -66,7 +66,7 @@ def sweep_back(
             return d
         return d.at[ahead.successor[:, None, None], ahead.position].add(ahead.owed(block))
 
-    for run in reversed(runs(transfer, order[plan.sticky :])):
+    for run in reversed(runs(transfer, order[plan.sticky :], one=True)):
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)

@@ -23,11 +23,16 @@ class Run(NamedTuple):
     like: int | None
 
 
-def runs(transfer: Transfer, order: np.ndarray) -> list[Run]:
-    """As few as can be: every one is a program of its own, and short ones are taken together."""
+def runs(transfer: Transfer, order: np.ndarray, *, one: bool) -> list[Run]:
+    """As few as can be: every one is a program of its own, and short ones are taken together.
+
+    Where `one` will do, laws are looked up throughout: a little slower, and compiled sooner.
+    """
     moving = [piece for piece in transfer.stencil.pieces if not forgets(piece)]
     if not moving or len(order) == 0:
         return []
+    if one:
+        return [Run(order, None)]
     laws = np.array([piece.law for piece in moving])[:, order]
     breaks = np.flatnonzero((laws[:, 1:] != laws[:, :-1]).any(axis=0)) + 1
     found: list[Run] = []
