@@ -8,6 +8,7 @@ is None and nothing is solved.
 
 from collections.abc import Callable, Mapping
 
+import equinox as eqx
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
