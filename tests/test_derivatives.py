@@ -51,7 +51,7 @@ def differences(likelihood, theta, step=STEP) -> np.ndarray:
 
 def assert_gradient_equals_differences(likelihood, theta, step=STEP):
     terms, gradient = likelihood.gradient(theta)
-    assert terms.total == likelihood(theta).total
+    assert terms.total == pytest.approx(likelihood(theta).total, rel=1e-14)
     assert list(gradient.index) == likelihood.space.free_names
     assert np.isfinite(gradient).all()
     expected = differences(likelihood, theta, step)

@@ -28,10 +28,11 @@ def primitives(kernel, seed=0, discount=0.99):
     return Primitives(kernel, jnp.asarray(reward), jnp.asarray(discount), pf.Gumbel())
 
 
-def rising(bins=7, stay=0.9):
+def rising(bins=7, stay=0.9, still=0.4):
     """One action that moves a counter up, two hidden states."""
     transition = np.array([[stay, 1 - stay], [0.0, 1.0]])
-    return pf.increment_kernel(bins, transition, np.array([[0.1, 0.5, 0.4], [0.4, 0.5, 0.1]]))
+    increments = np.array([[0.1, 0.5, 0.4], [still, 0.9 - still, 0.1]])
+    return pf.increment_kernel(bins, transition, increments)
 
 
 def reset(bins, law):
@@ -54,6 +55,7 @@ def float64():
 
 KERNELS = {
     "a counter and a reset": lambda: pf.join_actions(rising(), reset(7, [[0.7, 0.3]])),
+    "seldom still": lambda: pf.join_actions(rising(still=0.3), reset(7, [[0.7, 0.3]])),
     "two resets": lambda: pf.join_actions(
         rising(), reset(7, [[1.0, 0.0]]), reset(7, [[0.2, 0.1], [0.3, 0.4]])
     ),

@@ -1,4 +1,4 @@
-"""Programs that compile sooner, and compiled programs kept on disk for later processes.
+"""Compiled programs kept on disk, so that a new process need not compile them again.
 
 JAX knows a program by its text, its shapes, its versions and the processor: what is found on disk
 is what would have been compiled. Off by default in the library, which changes nothing at import;
@@ -7,31 +7,14 @@ on by default in the command line.
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-import equinox as eqx
 import jax
-import jaxlib
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 _FOLDER = "POMDPFIT_CACHE"  # a folder of the user's; empty: keep nothing
 _JAX = "jax_compilation_cache_dir"
 _LARGEST = 1 << 30  # bytes; beyond them the oldest programs go
-
-# XLA's new way to make loops of fused operations on a CPU takes up to twice as long to compile
-# what we have than the way before it, for programs that run no faster (`make bench`, "compiling").
-# Options come and go with versions: only those are asked that are known to have it.
-_OPTIONS = {"xla_cpu_use_fusion_emitters": False} if jaxlib.__version__ < "0.12" else None
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-def program(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """`eqx.filter_jit`, for the large programs that users wait for."""
-    return eqx.filter_jit(function, compiler_options=_OPTIONS)  # type: ignore[call-overload]
 
 
 def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | None:

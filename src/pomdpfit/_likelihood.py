@@ -14,7 +14,6 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._compilation import program
 from pomdpfit._problem import Moves, Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
@@ -77,25 +76,28 @@ def push(
     moves = unit_moves(problem, free, fixed, value, data, along)
     stage = _stage(problem, free | fixed, value, data)
     terms, by_entry = _push_score(stage, moves.stage, data, parts)
-    return terms, np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
+    derivatives = np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
+    return terms, np.ascontiguousarray(derivatives)
 
 
-@program
+@eqx.filter_jit
 def _stage(problem: Problem, theta: Theta, value: Value, data: Data) -> Stage:
     return problem.stage(theta, value, data)
 
 
-@eqx.filter_jit  # runs half as long as what `program` makes of it
+@eqx.filter_jit
 def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
     return problem.multipliers(free, fixed, value, data, back)
 
 
-@program
+@eqx.filter_jit
 def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no-untyped-def]
     return problem.pull(free, fixed, value, data, back, by)
 
 
-_score, _pull_score, _push_score = program(score), program(pull_score), program(push_score)
+_score = eqx.filter_jit(score)
+_pull_score = eqx.filter_jit(pull_score)
+_push_score = eqx.filter_jit(push_score)
 
 
 def unit_moves(
@@ -115,7 +117,7 @@ def unit_moves(
     return _unit_moves(problem, free, fixed, value, data, table, np.asarray(chunks))
 
 
-@program
+@eqx.filter_jit
 def _unit_moves(problem, free, fixed, value, data, table, chunks):  # type: ignore[no-untyped-def]
     """One program, whichever and however many entries are wanted."""
     flat, unflatten = jax.flatten_util.ravel_pytree(free)
@@ -130,9 +132,13 @@ def _unit_moves(problem, free, fixed, value, data, table, chunks):  # type: igno
     return jax.lax.fori_loop(0, chunks, add, none)
 
 
-def entries_along(directions: Mapping[str, np.ndarray], free: dict) -> Float[np.ndarray, "p e"]:
+def entries_along(
+    directions: Mapping[str, Float[np.ndarray, "p *shape"]], free: dict
+) -> Float[np.ndarray, "p e"]:
     """Directions as rows over the entries of `free`, in the order of `unit_moves`."""
     count = len(next(iter(directions.values())))
-    still = {name: np.zeros((count, *np.shape(leaf))) for name, leaf in free.items()}
-    rows = [np.reshape({**still, **directions}[name], (count, -1)) for name in sorted(free)]
-    return np.concatenate([*rows, np.zeros((count, 0))], axis=1)
+    rows = [np.zeros((count, 0))]
+    for name in sorted(free):
+        still = np.zeros((count, *np.shape(free[name])))
+        rows.append(np.reshape(directions.get(name, still), (count, np.size(free[name]))))
+    return np.concatenate(rows, axis=1)

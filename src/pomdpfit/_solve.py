@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import refuse_if_too_large
-from pomdpfit._compilation import program
 from pomdpfit._errors import ModelError, Result, SolveError
 from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
 from pomdpfit._model import Model, Primitives, checked_primitives
@@ -170,8 +169,8 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     return grid
 
 
-_infinite = program(solve_infinite)
-_finite = program(solve_finite)
+_infinite = eqx.filter_jit(solve_infinite)
+_finite = eqx.filter_jit(solve_finite)
 
 
 @in_float64

@@ -17,15 +17,15 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
+    corrections,
     reads_ahead,
     reads_own,
     resets,
     runs,
     staying_matrix,
-    whole_series,
 )
 
-_STUCK = 200  # passes over a large block where one may stay for ever
+STUCK = 200  # passes over a large block where one may stay for ever
 
 
 def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -66,7 +66,7 @@ def sweep(
     Z, n, c, q = right.shape
     order = np.array(plan.order)
     rank = jnp.asarray(np.argsort(order))
-    series = whole_series(transfer, plan)
+    corrected = corrections(transfer, plan)
     d = right.reshape(Z, n * c, q)
 
     def arriving(d: Array, z: Array | int, like: int | None) -> Array:
@@ -75,12 +75,12 @@ def sweep(
 
     for z in order[: plan.sticky]:
         own = reads_own(transfer, plan, z, int(z))
-        d = d.at[z].set(_stuck(own, arriving(d, z, int(z)), series[z]))
+        d = d.at[z].set(_stuck(own, arriving(d, z, int(z)), corrected[z]))
     for run in runs(transfer, order[plan.sticky :], one=one_run):
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)
-            new = _passes(own, arriving(d, z, like), plan.passes, series[z])
+            new = _passes(own, arriving(d, z, like), plan.passes, corrected[z])
             return d.at[z].set(jax.lax.optimization_barrier(new)), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
@@ -88,24 +88,23 @@ def sweep(
 
 
 def _passes(
-    own: Reads | None, right: Float[Array, "m q"], count: int, series: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
-    """Neumann's series for the chance of staying; of what is left, as if no belief moved."""
+    """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None or count == 0:
         return right
-    again = lambda block: own(lambda _: block)
+    left = lambda block: right - block + own(lambda _: block)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.
-    add = lambda _, state: (state[0] + state[1], again(state[1]))
-    block, last = jax.lax.fori_loop(0, count, add, (right, again(right)))
-    return block + last * series[:, None]
+    improve = lambda _, block: block + corrected[:, None] * left(block)
+    return jax.lax.fori_loop(0, count, improve, corrected[:, None] * right)
 
 
 def _stuck(
-    own: Reads | None, right: Float[Array, "m q"], series: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """A block where one may stay for ever: by LU while it is small."""
     matrix = None if own is None else staying_matrix(own, len(right))
     if matrix is None:
-        return _passes(own, right, _STUCK, series)
+        return _passes(own, right, STUCK, corrected)
     return jnp.linalg.solve(matrix, right)

@@ -11,19 +11,17 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._ordered import reset_columns
+from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
+    corrections,
     reads_ahead,
     reads_own,
     resets,
     runs,
     staying_matrix,
-    whole_series,
 )
-
-_STUCK = 200  # passes over a large block where one may stay for ever
 
 
 def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -57,7 +55,7 @@ def sweep_back(
     Z, n, c, q = right.shape
     order = np.array(plan.order)
     rank = jnp.asarray(np.argsort(order))
-    series = whole_series(transfer, plan)
+    corrected = corrections(transfer, plan)
     d = right.reshape(Z, n * c, q)
 
     def settle(d: Array, z: Array | int, block: Array, like: int | None) -> Array:
@@ -70,30 +68,34 @@ def sweep_back(
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)
-            return settle(d, z, _passes_back(own, d[z], plan.passes, series[z]), like), None
+            return settle(d, z, _passes_back(own, d[z], plan.passes, corrected[z]), like), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
         own = reads_own(transfer, plan, z, int(z))
-        d = settle(d, z, _stuck_back(own, d[z], series[z]), int(z))
+        d = settle(d, z, _stuck_back(own, d[z], corrected[z]), int(z))
     return d.reshape(Z, n, c, q)
 
 
 def _passes_back(
-    own: Reads | None, right: Float[Array, "m q"], count: int, series: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
-    """The forward passes transposed, by Horner's rule."""
+    """The forward passes transposed."""
     if own is None or count == 0:
         return right
-    again = lambda _, block: right.at[own.position].add(own.owed(block))
-    return jax.lax.fori_loop(0, count + 1, again, right * series[:, None])
+
+    def improve(_: int, total: Array) -> Array:
+        block = corrected[:, None] * total
+        return (right + total - block).at[own.position].add(own.owed(block))
+
+    return corrected[:, None] * jax.lax.fori_loop(0, count, improve, right)
 
 
 def _stuck_back(
-    own: Reads | None, right: Float[Array, "m q"], series: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """A block where one may stay for ever: by LU while it is small."""
     matrix = None if own is None else staying_matrix(own, len(right))
     if matrix is None:
-        return _passes_back(own, right, _STUCK, series)
+        return _passes_back(own, right, STUCK, corrected)
     return jnp.linalg.solve(matrix.T, right)

@@ -21,6 +21,8 @@ _STICKY = 0.5  # a chance of staying above which a block is factorised, if the s
 _MOST_STICKY = 4
 _WANTED = 1e-4  # what passes over the chance of staying leave of an error
 _MOST_PASSES = 30
+SELDOM = 1 / 3  # a chance of staying up to which corrected passes cannot make an error larger
+_ROUGH = 1e-2  # what corrected passes leave of the roughest errors; of smooth ones far less is left
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +69,15 @@ def make_plan(kernel: Kernel) -> Plan:
 
 
 def _passes(chance: float) -> int:
-    """How many passes leave no more of an error than is wanted."""
+    """How many passes leave no more of an error than is wanted.
+
+    An error that belief moves carry to mu times itself shrinks by chance mu a plain pass, and by
+    chance (1 - mu) / (1 - chance) a corrected one.
+    """
     if chance == 0:
         return 0
     if chance >= 1:
         return _MOST_PASSES
+    if chance <= SELDOM:
+        return math.ceil(math.log(_ROUGH) / math.log(chance / (1 - chance)))
     return min(math.ceil(math.log(_WANTED) / math.log(chance)), _MOST_PASSES)

@@ -9,7 +9,7 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Bool, Float, Int
-from pomdpfit.solvers._plan import Plan
+from pomdpfit.solvers._plan import SELDOM, Plan
 
 _SHORT = 8  # in runs of fewer observations laws are looked up on the way
 _MOST_RUNS = 3
@@ -71,8 +71,8 @@ class Reads(NamedTuple):
 
     def owed(self, block: Float[Array, "m q"]) -> Float[Array, "k n V q"]:
         """The transpose: the block's parts, by the positions that they were read from."""
-        c = self.weight.shape[-1]
-        split = block.reshape(-1, c, block.shape[-1])
+        n, c = self.weight.shape[1], self.weight.shape[-1]
+        split = block.reshape(n, c, block.shape[-1])
         return sum(self.weight[..., i, None] * split[:, None, i] for i in range(c))  # type: ignore[return-value]
 
 
@@ -119,8 +119,11 @@ def _counting(reads: Reads, counts: Bool[Array, "k"]) -> Reads:
     return reads._replace(weight=jnp.where(counts[:, None, None, None], reads.weight, 0.0))
 
 
-def whole_series(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
-    """1 / (1 - chance of staying), discounted: the whole series, if all nodes stayed like this."""
+def corrections(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
+    """1 / (1 - chance of staying), discounted, where that is seldom; one elsewhere.
+
+    With it a pass takes away what would be the whole error if no belief moved while one stays.
+    """
     Z, _, n = transfer.share.shape
     here = jnp.arange(Z)[:, None]
     chance = jnp.zeros((Z, n))
@@ -132,7 +135,7 @@ def whole_series(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
                 stays = piece.successors[:, b, k, None] == here
                 chance += jnp.where(stays, transfer.share[:, a] * sigma, 0.0)
     c = 1 if transfer.turn is None else 2
-    return jnp.repeat(1.0 / (1.0 - chance), c, axis=1)
+    return jnp.repeat(jnp.where(chance <= SELDOM, 1.0 / (1.0 - chance), 1.0), c, axis=1)
 
 
 def staying_matrix(own: Reads, size: int) -> Float[Array, "m m"] | None:
