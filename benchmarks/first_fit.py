@@ -24,13 +24,14 @@ imported = time.perf_counter()
 
 from benchmarks.fit_cases import Case, group_4, table_1  # noqa: E402
 from benchmarks.size import FULL, TINY  # noqa: E402
+from pomdpfit import _likelihood  # noqa: E402
 
 _STAGES = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
     "/jax/core/compile/backend_compile_duration": "compiling",
 }
-_COUNTED = ("terms", "pull", "push")
+_COUNTED = ("terms", "pull", "push", "slope")
 
 
 def count_evaluations() -> collections.Counter:
@@ -44,8 +45,9 @@ def count_evaluations() -> collections.Counter:
 
         return wrapped
 
-    for name in _COUNTED:
+    for name in ("terms", "pull", "push"):
         setattr(pf.Likelihood, name, counting(name, getattr(pf.Likelihood, name)))
+    _likelihood.lagrangian_slope = counting("slope", _likelihood.lagrangian_slope)
     return calls
 
 

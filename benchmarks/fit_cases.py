@@ -38,7 +38,7 @@ class Case:
 
 def group_4(size: Size) -> Case:
     """Rust's group 4, two stages; simulated buses in small, or where his data are missing."""
-    estimator, prior, grid = pf.TwoStage(), pf.KnownPrior([1.0, 0.0]), pf.Smooth(size.nodes)
+    estimator, prior, grid = pf.TwoStage(), pf.KnownPrior([1.0, 0.0]), pf.Linear(size.nodes)
     if size == FULL:
         try:
             data = pf.datasets.rust1987(4, size.bins)
@@ -58,7 +58,7 @@ def table_1(size: Size) -> Case:
     """Table I's panel, jointly, from a start that is not the truth."""
     panel, prior = bus_panel(size)
     name = f"Table I's panel, {size.agents} x {size.periods}"
-    return Case(name, bus_model(size), panel, pf.Joint(), prior, START, pf.Smooth(size.nodes))
+    return Case(name, bus_model(size), panel, pf.Joint(), prior, START, pf.Linear(size.nodes))
 
 
 def observed(size: Size) -> Case:
