@@ -57,6 +57,13 @@ def filter_by_period(
     return _by_period(kernel, moves, x0, lambda belief: None)[:2]
 
 
+def filter_along(
+    matrices: Float[Array, "T S S N"], x0: Float[Array, "N S"]
+) -> tuple[Float[Array, "T S N"], Float[Array, "T N"]]:
+    """The same filter, with the matrix of every row written out."""
+    return _scan(lambda matrix: matrix, matrices, no_underflow(matrices), x0)[:2]
+
+
 def _by_period(  # type: ignore[no-untyped-def]
     kernel: Kernel,
     moves: Int[Array, "T N"],
@@ -64,16 +71,25 @@ def _by_period(  # type: ignore[no-untyped-def]
     further: Callable[[ScaledBelief], Array | None],
 ):
     matrices = move_matrices(kernel)
-    sturdy = no_underflow(matrices)
     x0 = jnp.broadcast_to(x0, (moves.shape[1], kernel.states))
+    look_up = lambda move: jnp.moveaxis(matrices[move], 0, -1)
+    return _scan(look_up, moves, no_underflow(matrices), x0, further)
 
+
+def _scan(  # type: ignore[no-untyped-def]
+    matrix: Callable[[Array], Float[Array, "S S N"]],
+    rows: Array,
+    sturdy: Array,
+    x0: Float[Array, "N S"],
+    further: Callable[[ScaledBelief], Array | None] = lambda belief: None,
+):
     # Reverse mode keeps the beliefs and does the rest of each step again: less to remember.
     @functools.partial(jax.checkpoint, prevent_cse=False)  # a scan needs no barriers
-    def step(belief: ScaledBelief, move: Array) -> tuple[ScaledBelief, tuple]:
-        after, here = bayes(belief, jnp.moveaxis(matrices[move], 0, -1), sturdy)
+    def step(belief: ScaledBelief, row: Array) -> tuple[ScaledBelief, tuple]:
+        after, here = bayes(belief, matrix(row), sturdy)
         return after, (here, further(belief))
 
-    _, (steps, rest) = jax.lax.scan(step, scaled(x0.T), moves)
+    _, (steps, rest) = jax.lax.scan(step, scaled(x0.T), rows)
     return steps.x, log_sigma(steps), rest
 
 

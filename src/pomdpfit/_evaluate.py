@@ -169,7 +169,7 @@ class Likelihood(AbstractLikelihood):
         free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
         terms, derivatives = _likelihood.push(
-            self._problem, free, fixed, value, data, along, Terms.by_row
+            self._problem, free, fixed, value, data, along, by_row=True
         )
         return self._result(theta, value, state, terms), finite_derivative(derivatives)
 

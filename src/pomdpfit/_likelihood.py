@@ -6,7 +6,7 @@ serves all that is asked of it. Observation terms need no value; where they alon
 is None and nothing is solved.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -14,8 +14,9 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._agent_scores import agent_scores
 from pomdpfit._problem import Moves, Problem
-from pomdpfit._score_panel import Terms, pull_score, push_score, score
+from pomdpfit._score_panel import Terms, pull_score, row_scores, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
 
@@ -67,7 +68,8 @@ def push(
     value: Value,
     data: Data,
     along: Float[np.ndarray, "p e"],
-    parts: Callable[[Terms], Array] = Terms.by_part,
+    *,
+    by_row: bool = False,
 ) -> tuple[Terms, Float[np.ndarray, "N *T 2 p"]]:
     """The terms, and the derivative of their parts (by agent or row).
 
@@ -75,7 +77,7 @@ def push(
     """
     moves = unit_moves(problem, free, fixed, value, data, along)
     stage = _stage(problem, free | fixed, value, data)
-    terms, by_entry = _push_score(stage, moves.stage, data, parts)
+    terms, by_entry = _scores[by_row](stage, moves.stage, data)
     derivatives = np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
     return terms, np.ascontiguousarray(derivatives)
 
@@ -97,7 +99,7 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
 
 _score = eqx.filter_jit(score)
 _pull_score = eqx.filter_jit(pull_score)
-_push_score = eqx.filter_jit(push_score)
+_scores = {True: eqx.filter_jit(row_scores), False: eqx.filter_jit(agent_scores)}
 
 
 def unit_moves(

@@ -18,6 +18,7 @@ from pomdpfit._kernel import Kernel
 from pomdpfit._model import Primitives
 from pomdpfit._policy import ActionValues, action_values_and_gap
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._shocks import AbstractShock
 from pomdpfit._types import Array, Float, Int
 
 _T = TypeVar("_T")
@@ -39,6 +40,30 @@ class Scene(eqx.Module):
         """Where (context, z) stands in the kernel."""
         return context * self.kernel.observations + z
 
+    def table_row(
+        self, context: Int[Array, "*b"], z: Int[Array, "*b"], t: Int[Array, "*b"] | None
+    ) -> Int[Array, "*b"]:
+        """Where (context, epoch if there is a last one, z) stands among the action values."""
+        at = (context, z) if t is None else (context, t, z)
+        return jnp.ravel_multi_index(at, self.values.table.shape[: len(at)], mode="clip")
+
+    def q(
+        self,
+        context: Int[Array, "*b"],
+        z: Int[Array, "*b"],
+        x: Float[Array, "*b S"],
+        t: Int[Array, "*b"] | None,
+    ) -> Float[Array, "*b A"]:
+        """Q(z, x, .) in each context."""
+        table = self.values.table
+        flat = table.reshape(-1, *table.shape[-2:])
+        return interpolate(self.values.scheme, flat, self.table_row(context, z, t), x)
+
+    def available(self, context: Int[Array, "*b"], z: Int[Array, "*b"]) -> Array | None:
+        """The actions that can be taken."""
+        available = self.values.primitives.available
+        return None if available is None else available[context, z]
+
     def log_choice(
         self,
         context: Int[Array, "*b"],
@@ -47,22 +72,18 @@ class Scene(eqx.Module):
         t: Int[Array, "*b"] | None,
     ) -> Float[Array, "*b A"]:
         """log pi(a | z, x) in each context."""
-        table = self.values.table  # (context, epoch if there is a last one, z)
-        at = (context, z) if t is None else (context, t, z)
-        row = jnp.ravel_multi_index(at, table.shape[: len(at)], mode="clip")
-        flat = table.reshape(-1, *table.shape[-2:])
-        q = interpolate(self.values.scheme, flat, row, x)
+        q, available, shock = self.q(context, z, x, t), self.available(context, z), self.shock
         if self.contexts == 1:
-            primitives = jax.tree.map(lambda leaf: leaf[0], self.values.primitives)
-            available = None if primitives.available is None else primitives.available[z]
-            return primitives.shock.log_choice(q, available)
-        primitives = self.values.primitives
-        shock = jax.tree.map(lambda leaf: leaf[context], primitives.shock)
-        available = None if primitives.available is None else primitives.available[context, z]
+            return jax.tree.map(lambda leaf: leaf[0], shock).log_choice(q, available)
         each = lambda shock, q, available: shock.log_choice(q, available)
         for _ in context.shape:
             each = jax.vmap(each, in_axes=(0, 0, None if available is None else 0))
-        return each(shock, q, available)
+        return each(jax.tree.map(lambda leaf: leaf[context], shock), q, available)
+
+    @property
+    def shock(self) -> AbstractShock:
+        """The shocks of all contexts."""
+        return self.values.primitives.shock
 
 
 def for_each_context(make: Callable[[dict], _T], covariates: Covariates) -> _T:

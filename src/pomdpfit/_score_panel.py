@@ -8,7 +8,6 @@ depend on theta when x0 is known.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -47,7 +46,7 @@ def score(stage: Stage, data: Data) -> Terms:
     moves = find_moves(stage.kernel, panel) if data.moves is None else data.moves
     x, log_sigma = filter_by_period(stage.kernel, moves, stage.x0)
     belief = jnp.transpose(x, (2, 0, 1))
-    observation = _observation_terms(panel, log_sigma.T)
+    observation = observation_terms(panel, log_sigma.T)
     if scene is None:
         return Terms(observation, jnp.zeros_like(observation), belief)
     chosen = _choice_terms(scene, panel, x).T
@@ -71,12 +70,10 @@ def weighted_sum(parts: Float[Array, "N 2"], weights: Float[Array, "N 2"]) -> Fl
     return (weights * jnp.where(weights > 0, parts, 0.0)).sum()
 
 
-def push_score(
-    stage: Stage, moves: Stage, data: Data, parts: Callable[[Terms], Array] = Terms.by_part
-) -> tuple[Terms, Float[Array, "p N *T 2"]]:
-    """The terms, and the derivative of their parts (by agent or row) along each of p moves."""
+def row_scores(stage: Stage, moves: Stage, data: Data) -> tuple[Terms, Float[Array, "p N T 2"]]:
+    """The terms, and the derivative of each of them along p moves of the stage."""
     moving, rest = stage.split()
-    of = lambda moving: parts(score(eqx.combine(moving, rest), data))
+    of = lambda moving: score(eqx.combine(moving, rest), data).by_row()
     along = lambda move: jax.jvp(of, (moving,), (move,))[1]
     return score(stage, data), jax.vmap(along)(moves)
 
@@ -91,7 +88,7 @@ def _choice_terms(
     def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
         context, z, a, epoch, x = row
         t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
-        return _taken(scene.log_choice(context, z, x.T, t), a)
+        return taken(scene.log_choice(context, z, x.T, t), a)
 
     columns = (panel.context, panel.z, panel.a, panel.epoch)
     rows = (*(column.T for column in columns), x)
@@ -99,13 +96,13 @@ def _choice_terms(
     return jax.lax.map(period, rows, batch_size=min(T, max(1, _ROWS_AT_ONCE // N)))
 
 
-def _taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:
+def taken(log_choice: Float[Array, "*b A"], a: Int[Array, "*b"]) -> Float[Array, "*b"]:
     """log_choice[..., a], by masks: its reverse mode would be slow by index."""
     each = (jnp.where(a == k, log_choice[..., k], 0.0) for k in range(log_choice.shape[-1]))
     return functools.reduce(jnp.add, each)
 
 
-def _observation_terms(panel: PanelArrays, log_sigma: Array) -> Float[Array, "N T"]:
+def observation_terms(panel: PanelArrays, log_sigma: Array) -> Float[Array, "N T"]:
     observation = jnp.where(panel.score_observation, log_sigma, 0.0)
     # The first impossible transition is reported even where it is not scored.
     broken = panel.continues & panel.informs & jnp.isneginf(log_sigma)
