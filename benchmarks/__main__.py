@@ -29,17 +29,22 @@ def main(words: list[str] | None = None, results: Path = RESULTS, docs: Path = D
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("themes", nargs="*", metavar="THEME", help=", ".join(TITLES))
     parser.add_argument("--page", action="store_true", help="write the page again, measure nothing")
+    parser.add_argument("--device", type=Path, help="figures of `benchmarks.gpu`, for the page")
     parser.add_argument("--tiny", action="store_true", help="tiny problems, to try the machinery")
     chosen = parser.parse_args(words)
-    unknown = sorted(set(chosen.themes) - set(TITLES))
+    here = [theme for theme in TITLES if theme != "device"]
+    unknown = sorted(set(chosen.themes) - set(here))
     if unknown:
-        parser.error(f"there is no theme {unknown[0]!r}; the themes are {', '.join(TITLES)}.")
+        parser.error(f"there is no theme {unknown[0]!r}; the themes are {', '.join(here)}.")
     kept = json.loads(results.read_text()) if results.exists() else {}
     console = Console()
     if not chosen.page:
-        for theme in chosen.themes or TITLES:
+        for theme in chosen.themes or here:
             kept[theme] = measure(theme, TINY if chosen.tiny else FULL, console)
             results.write_text(json.dumps(kept, indent=1) + "\n")
+    if chosen.device:
+        kept["device"] = json.loads(chosen.device.read_text())
+        results.write_text(json.dumps(kept, indent=1) + "\n")
     console.print(f"written: {write_page(kept, docs).name}, {results.name}")
 
 
