@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._agent_scores import agent_scores
 from pomdpfit._bellman import memory_needed
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import EstimationError
@@ -26,7 +25,7 @@ from pomdpfit._model import Primitives
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._problem import Problem
-from pomdpfit._score_panel import pull_score, weighted_sum
+from pomdpfit._score_panel import Terms, pull_score, push_score, weighted_sum
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver
@@ -197,7 +196,8 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         seen = data if panel is None else data._replace(panel=panel)
 
         moves = problem.mover(theta, directions, solved, seen)(directions).stage
-        _, parts = agent_scores(problem.stage(theta, solved, seen), moves, seen)
+        stage = problem.stage(theta, solved, seen)
+        _, parts = push_score(stage, moves, seen, Terms.by_part)
         scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T
         return Answers(outer, start, sound & jnp.all(jnp.isfinite(outer)))

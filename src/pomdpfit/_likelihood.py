@@ -16,7 +16,7 @@ import numpy as np
 
 from pomdpfit._agent_scores import agent_scores
 from pomdpfit._problem import Moves, Problem
-from pomdpfit._score_panel import Terms, pull_score, row_scores, score
+from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
 
@@ -77,7 +77,8 @@ def push(
     """
     moves = unit_moves(problem, free, fixed, value, data, along)
     stage = _stage(problem, free | fixed, value, data)
-    terms, by_entry = _scores[by_row](stage, moves.stage, data)
+    scores = _push_rows if by_row else _push_agents
+    terms, by_entry = scores(stage, moves.stage, data)
     derivatives = np.moveaxis(np.tensordot(along, np.asarray(by_entry), 1), 0, -1)
     return terms, np.ascontiguousarray(derivatives)
 
@@ -99,7 +100,8 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
 
 _score = eqx.filter_jit(score)
 _pull_score = eqx.filter_jit(pull_score)
-_scores = {True: eqx.filter_jit(row_scores), False: eqx.filter_jit(agent_scores)}
+_push_rows = eqx.filter_jit(lambda *args: push_score(*args, Terms.by_row))
+_push_agents = eqx.filter_jit(agent_scores)
 
 
 def unit_moves(
