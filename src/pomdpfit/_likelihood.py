@@ -6,6 +6,7 @@ serves all that is asked of it. Observation terms need no value; where they alon
 is None and nothing is solved.
 """
 
+import functools
 from collections.abc import Mapping
 
 import equinox as eqx
@@ -100,7 +101,7 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
 
 _score = eqx.filter_jit(score)
 _pull_score = eqx.filter_jit(pull_score)
-_push_rows = eqx.filter_jit(lambda *args: push_score(*args, Terms.by_row))
+_push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
 _push_agents = eqx.filter_jit(agent_scores)
 
 
