@@ -200,6 +200,36 @@ def with_a_stationary_prior():
     return pf.Likelihood(likelihood.model, likelihood.panel, prior=pf.StationaryPrior()), theta
 
 
+class Nested(pf.models.EngineReplacement):
+    """Shocks with parameters of their own: two nests, their dissimilarities and the scale."""
+
+    def parameters(self):
+        own = {"nests": pf.Parameter([0.4, 0.9], pf.Positive()), "scale": pf.Parameter(1.5)}
+        return super().parameters() | own
+
+    def shock(self, theta):
+        return pf.NestedLogit(((0,), (1,)), theta["nests"], theta["scale"])
+
+
+def nested():
+    model = Nested(bins=10, discount=0.95)
+    theta = model.example() | arrays(BLIND)
+    return small(model, theta, pf.CommonPrior(), pf.Smooth(21)), theta
+
+
+@pytest.mark.parametrize("make", [engine, leased, with_a_stationary_prior, nested])
+def test_scores_of_agents_are_the_sums_of_those_of_their_rows(make):
+    """Backwards for all directions at once, against forwards along each of them."""
+    likelihood, theta = make()
+    directions = likelihood.space.free_directions()
+    terms, by_agent = likelihood.push(theta, directions)
+    known, by_row = likelihood.push_rows(theta, directions)
+    assert terms.total == pytest.approx(known.total, rel=1e-13)
+    np.testing.assert_allclose(terms.belief, known.belief, atol=1e-14)
+    size = np.abs(by_row).sum(axis=1).max()
+    np.testing.assert_allclose(by_agent, by_row.sum(axis=1), atol=1e-12 * size, rtol=0)
+
+
 @pytest.mark.parametrize("make", [engine, leased, with_a_stationary_prior])
 @pytest.mark.parametrize("part", [Part.BOTH, Part.CHOICE, Part.OBSERVATION])
 def test_curvature_is_what_differences_of_gradients_say(make, part):
