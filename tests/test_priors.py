@@ -153,7 +153,8 @@ def test_a_fit_with_a_prior_for_each_agent(few, own_priors):
         assert likelihood({**est.theta, "RC": est.theta["RC"] + step}).total < est.llf
     known = pf.KnownPrior(est.agent_priors)
     same = pf.log_likelihood(BUS, est.theta, few, prior=known, grid=GRID)
-    assert same.total == pytest.approx(est.llf, abs=1e-12)
+    # One value was solved for from a warm start, the other from zero, both to a residual of 1e-10.
+    assert same.total == pytest.approx(est.llf, abs=1e-10)
 
 
 def test_each_agents_prior_is_counted_and_has_no_standard_error(few, own_priors):
