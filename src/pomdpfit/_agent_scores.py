@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from pomdpfit._belief import filter_along
 from pomdpfit._interpolate import interpolate
 from pomdpfit._kernel import Kernel
-from pomdpfit._moves import find_moves, move_matrices
+from pomdpfit._moves import move_matrices
 from pomdpfit._scene import Scene
 from pomdpfit._score_panel import Terms, observation_terms, taken
 from pomdpfit._stage import Data, Stage
@@ -24,7 +24,7 @@ from pomdpfit._types import Array, Float, Int
 def agent_scores(stage: Stage, moves: Stage, data: Data) -> tuple[Terms, Float[Array, "p N 2"]]:
     """The terms, and the derivatives of each agent's two parts along p moves of the stage."""
     panel = data.panel
-    places = find_moves(stage.kernel, panel) if data.moves is None else data.moves
+    places = data.places(stage.kernel)
     matrices = jnp.moveaxis(move_matrices(stage.kernel)[places], 1, -1)
     x0 = jnp.broadcast_to(stage.x0, (places.shape[1], stage.kernel.states))
 
@@ -77,7 +77,7 @@ def _choices(
     scene: Scene, moves: Scene, data: Data, x: Float[Array, "T S N"]
 ) -> tuple[Float[Array, "N T"], Float[Array, "T S N"], Float[Array, "p N"]]:
     """log pi(a_t | z_t, x_t), its derivative in x_t, and what is left of it along each move."""
-    panel, horizon = data.panel, scene.values.primitives.horizon
+    panel = data.panel
     table = jnp.moveaxis(moves.values.table, 0, -1)  # (context, epoch, z, m, A, p)
     *_, m, A, p = table.shape
     flat = table.reshape(-1, m, A * p)
@@ -88,7 +88,7 @@ def _choices(
 
     def period(total: Array, row: tuple) -> tuple[Array, tuple[Array, Array]]:
         context, z, a, epoch, counts, x = row
-        t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
+        t = scene.epoch(epoch)
         q, pull = jax.vjp(lambda x: scene.q(context, z, x, t), x.T)
         available = scene.available(context, z)
         axes = (0, 0, 0, 0, None if available is None else 0)

@@ -129,7 +129,7 @@ class Likelihood(AbstractLikelihood):
         start: Array | None = None,
         among: Bool[np.ndarray, "N"] | None = None,
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
-        """The terms and every agent's derivatives, in forward mode."""
+        """The terms and every agent's derivatives: the value forward, the panel in reverse mode."""
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
@@ -323,8 +323,7 @@ def _scene_and_priors(
 
 @eqx.filter_jit
 def _choices(scene: Scene, panel: PanelArrays, belief: Array) -> Float[Array, "N T A"]:
-    horizon = scene.values.primitives.horizon
-    epoch = None if horizon is None else jnp.minimum(panel.epoch, horizon - 1)
+    epoch = scene.epoch(panel.epoch)
     return jnp.exp(scene.log_choice(panel.context, panel.z, belief, epoch))
 
 

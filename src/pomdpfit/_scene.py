@@ -40,6 +40,11 @@ class Scene(eqx.Module):
         """Where (context, z) stands in the kernel."""
         return context * self.kernel.observations + z
 
+    def epoch(self, epoch: Int[Array, "*b"]) -> Int[Array, "*b"] | None:
+        """The decision epoch that is acted in; None with an infinite horizon."""
+        horizon = self.values.primitives.horizon
+        return None if horizon is None else jnp.minimum(epoch, horizon - 1)
+
     def table_row(
         self, context: Int[Array, "*b"], z: Int[Array, "*b"], t: Int[Array, "*b"] | None
     ) -> Int[Array, "*b"]:

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit._belief import filter_by_period
-from pomdpfit._moves import find_moves
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._scene import Scene
 from pomdpfit._stage import Data, Stage
@@ -44,8 +43,7 @@ class Terms(NamedTuple):
 def score(stage: Stage, data: Data) -> Terms:
     """The terms of every agent and period."""
     panel, scene = data.panel, stage.scene
-    moves = find_moves(stage.kernel, panel) if data.moves is None else data.moves
-    x, log_sigma = filter_by_period(stage.kernel, moves, stage.x0)
+    x, log_sigma = filter_by_period(stage.kernel, data.places(stage.kernel), stage.x0)
     belief = jnp.transpose(x, (2, 0, 1))
     observation = observation_terms(panel, log_sigma.T)
     if scene is None:
@@ -89,13 +87,11 @@ def _choice_terms(
     scene: Scene, panel: PanelArrays, x: Float[Array, "T S N"]
 ) -> Float[Array, "T N"]:
     """log pi(a_t | z_t, x_t), some periods at a time: derivatives need room for these alone."""
-    horizon = scene.values.primitives.horizon
 
     @jax.checkpoint
     def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
         context, z, a, epoch, x = row
-        t = None if horizon is None else jnp.minimum(epoch, horizon - 1)
-        return taken(scene.log_choice(context, z, x.T, t), a)
+        return taken(scene.log_choice(context, z, x.T, scene.epoch(epoch)), a)
 
     columns = (panel.context, panel.z, panel.a, panel.epoch)
     rows = (*(column.T for column in columns), x)

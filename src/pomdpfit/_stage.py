@@ -5,6 +5,7 @@ from typing import NamedTuple
 import equinox as eqx
 
 from pomdpfit._kernel import Kernel
+from pomdpfit._moves import find_moves
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._scene import Covariates, Scene
 from pomdpfit._types import Array, Float, Int
@@ -22,6 +23,10 @@ class Data(NamedTuple):
     prior: Float[Array, "#N S"]
     covariates: Covariates
     moves: Int[Array, "T N"] | None = None
+
+    def places(self, kernel: Kernel) -> Int[Array, "T N"]:
+        """Where each row finds the matrix that moves its belief."""
+        return find_moves(kernel, self.panel) if self.moves is None else self.moves
 
 
 class Stage(eqx.Module):

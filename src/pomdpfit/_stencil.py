@@ -98,19 +98,14 @@ def _read_slot(
     return sum(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))  # type: ignore[return-value]
 
 
-@jax.jit
-def _read_together(
+@jax.custom_jvp
+def _read(
     flat: Float[Array, "Z m"],
     successors: Int[Array, "z B K"],
     position: Int[Array, "B K n V"],
     weight: Float[Array, "B K n V c"],
 ) -> Float[Array, "z B n c"]:
     """All z of one law: whole rows of V are read at the same positions, which is quick."""
-    return _read(flat, successors, position, weight)
-
-
-@jax.custom_jvp
-def _read(flat: Array, successors: Array, position: Array, weight: Array) -> Array:
     B, K, n, width = position.shape
     slot = functools.partial(_read_slot, flat)
 
@@ -135,6 +130,9 @@ def _read_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     d_flat, _, _, d_weight = tangents
     whole = (d_flat[successors[..., None, None], position][..., None] * weight).sum(axis=(2, 4))
     return _read(*primals), whole + _read(flat, successors, position, d_weight)
+
+
+_read_together = jax.jit(_read)  # traced once
 
 
 class SharedStencil(eqx.Module):
