@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11 to 3.13 and make:
 #   make reproduce   set up, then run the main job (results land in results/)
 #   make test        set up, then run the tests
+# And one for readers: make docs builds the documentation site into docs/_build/html.
 # The environment is .venv in this folder; nothing global is touched.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -8,7 +9,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 WORKERS ?= auto
 
-.PHONY: reproduce test slow lint bench clean
+.PHONY: reproduce test slow lint bench docs links clean
 
 reproduce: .venv/ready
 	$(BIN)/pomdpfit reproduce --out results
@@ -27,6 +28,12 @@ lint: .venv/ready-to-test
 bench: .venv/ready-to-bench
 	$(BIN)/python -m benchmarks $(THEMES)
 
+docs: .venv/ready-for-docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+links: .venv/ready-for-docs  # to other sites: needs a network
+	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off docs docs/_build/links
+
 .venv/ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "pomdpfit needs Python 3.11, 3.12 or 3.13 on the PATH"; exit 1; }
 	$(PYTHON) -m venv .venv
@@ -44,5 +51,9 @@ bench: .venv/ready-to-bench
 	$(BIN)/python -m pip install --quiet --no-warn-conflicts --group bench
 	@touch $@
 
+.venv/ready-for-docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-warn-conflicts --editable ".[data,docs]"
+	@touch $@
+
 clean:
-	rm -rf .venv results dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv results dist docs/_build .pytest_cache .mypy_cache .ruff_cache

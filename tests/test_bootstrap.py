@@ -339,14 +339,14 @@ def test_another_bootstrap_is_refused_by_name(joint, folder, change, named):
 
 def test_another_estimate_is_refused_by_name(joint, staged, folder, ragged):
     run = lambda est: pf.bootstrap(est, 4, seed=3, chunk=2, checkpoint=folder)
-    with pytest.raises(pf.EstimationError, match="estimate, estimator changed"):
+    with pytest.raises(pf.EstimationError, match="estimator, estimate changed"):
         run(staged)
     mask = np.ones(ragged.z.shape, dtype=bool)
     mask[0, 0] = False
     with pytest.raises(pf.EstimationError, match="panel: scored choices, estimate changed"):
         run(bus_fit(ragged.score(choice=mask)))
     longer = pf.baselines.BusEngine(bins=7, increments=3, discount=0.9)
-    with pytest.raises(pf.EstimationError, match="estimate, model changed"):
+    with pytest.raises(pf.EstimationError, match="model, estimate changed"):
         run(bus_fit(ragged, model=longer))
     with pytest.raises(pf.EstimationError, match="restrictions"):
         run(bus_fit(ragged, constraints="increment[0] = increment[2]"))
@@ -435,9 +435,46 @@ def test_progress_rises_to_the_total(joint, tmp_path):
     assert len({what for what, *_ in heard}) == 1  # one bar, not one for each chunk
     heard.clear()
     pf.bootstrap(joint, 5, progress=tell, **options)
-    assert [done for _, done, _ in heard] == [2, 3]
-    assert {total for *_, total in heard} == {3}
-    assert "2 of 3 chunks were there" in heard[0][0]
+    assert heard[0][0].startswith("resumed: 2 of 3 chunks")
+    assert [done for _, done, _ in heard[1:]] == [2, 3]
+    assert {total for *_, total in heard[1:]} == {3}
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_what_was_saved_is_loaded_and_nothing_else(five, tmp_path):
+    path = tmp_path / "five.json"
+    rows = five.info.copy()
+    rows.loc[1, ["llf", "converged", "reason"]] = [np.nan, False, "STALLED: no step rises."]
+    draws = five.draws.copy()
+    draws.loc[1] = np.nan
+    failed = dataclasses.replace(five, draws=draws, info=rows.astype(five.info.dtypes))
+    for want in (five, failed):
+        want.save(path)
+        found = pf.Bootstrap.load(path)
+        pd.testing.assert_frame_equal(found.draws, want.draws, check_exact=True)
+        pd.testing.assert_frame_equal(found.info, want.info, check_exact=True)
+        pd.testing.assert_frame_equal(found.summary(), want.summary(), check_exact=True)
+        assert found.to_json() == want.to_json()
+    good = json.loads(five.to_json())
+    for changes in (
+        {"format": "pomdpfit-estimate"},
+        {"draws": good["draws"][1:]},
+        {"estimate": [*good["estimate"], 1.0]},
+        {"draws": "drawn"},
+        {"seed": "3"},
+        {"info": [{**row, "converged": 1} for row in good["info"]]},
+        {"info": [{}] * 5},
+    ):
+        path.write_text(json.dumps({**good, **changes}))
+        with pytest.raises(pf.EstimationError, match=r"five\.json cannot be loaded"):
+            pf.Bootstrap.load(path)
+    path.write_text("[" * 10**5)
+    with pytest.raises(pf.EstimationError, match="cannot be loaded"):
+        pf.Bootstrap.load(path)
+    with pytest.raises(FileNotFoundError):
+        pf.Bootstrap.load(tmp_path / "none.json")
 
 
 # ---- sudden death -------------------------------------------------------------------------------

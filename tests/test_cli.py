@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import matplotlib
 
@@ -10,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import pomdpfit as pf
-from pomdpfit import plots
 from pomdpfit.cli import app
 
 
@@ -71,8 +73,99 @@ def test_the_version_is_told():
     assert invoke("--version").stdout.strip() == pf.__version__
 
 
-def test_a_policy_over_three_states_is_not_drawn():
-    model = pf.models.EquipmentInspection()
-    solution = pf.solve(model, model.example(), grid=pf.Linear(5))
-    with pytest.raises(pf.ModelError, match="two hidden states"):
-        plots.policy(solution, 1)
+def python(*words, **options):
+    """A process of its own."""
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+EVERY = ["simulate", "fit", "show", "compare", "reproduce", "bench"]
+
+
+def test_every_command_speaks_json_explains_its_codes_and_can_be_debugged():
+    listed = invoke("--help").stdout
+    for name in EVERY:
+        assert name in listed
+        told = invoke(name, "--help").stdout
+        assert "--json" in told
+        assert "--debug" in told
+        assert "130 interrupted" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["fit", "--help"], ["bench", "-x"]])
+def test_help_comes_without_importing_jax(words):
+    code = (
+        "import sys\nfrom pomdpfit.cli import app\n"
+        f"try:\n    app({words!r})\nexcept SystemExit:\n    pass\n"
+        "slow = {'jax', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_public_names_are_there_without_being_imported_beforehand():
+    code = (
+        "import sys, pomdpfit as pf\nassert 'jax' not in sys.modules\n"
+        "assert set(dir(pf)) == {*pf.__all__, '__version__', 'plots'}\n"
+        "assert all(getattr(pf, name) is not None for name in pf.__all__)\n"
+        "assert 'jax' in sys.modules\n"
+        "try:\n    pf.nothing_of_the_kind\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "'pomdpfit' has no attribute 'nothing_of_the_kind'" in ended.stdout
+
+
+def test_what_nobody_expected_is_called_a_bug_and_can_be_traced(monkeypatch, tmp_path):
+    def broken(*arguments):
+        raise ZeroDivisionError("by zero\nindeed")
+
+    monkeypatch.setattr("pomdpfit.storage.load", broken)
+    outcome = invoke("show", str(tmp_path / "fit.zip"))
+    assert outcome.exit_code == 70
+    assert "unexpected ZeroDivisionError: by zero indeed" in outcome.stderr
+    assert "bug" in outcome.stderr
+    assert "--debug" in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+    traced = invoke("show", str(tmp_path / "fit.zip"), "--debug")
+    assert traced.exit_code == 70
+    assert "Traceback" in traced.stderr
+
+
+def test_an_error_is_a_document_too(tmp_path):
+    outcome = invoke("show", str(tmp_path / "fit.zip"), "--json")
+    assert outcome.exit_code == 1
+    told = json.loads(outcome.stdout)["error"]
+    assert told["kind"] == "FileNotFoundError"
+    assert told["code"] == 1
+    assert told["message"] in outcome.stderr
+
+
+def test_an_interruption_has_its_code(monkeypatch, tmp_path):
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pomdpfit.storage.load", stopped)
+    outcome = invoke("show", str(tmp_path / "fit.zip"))
+    assert outcome.exit_code == 130
+    assert "stopped" in outcome.stderr
+
+
+def test_benchmarks_need_a_checkout(monkeypatch, tmp_path):
+    from pomdpfit.cli import _bench
+
+    with pytest.raises(pf.PomdpfitError, match="clone the repository"):
+        _bench._checkout([tmp_path])
+    root = Path(__file__).parents[1]
+    assert _bench._checkout([tmp_path, root]) == root
+
+
+def test_benchmarks_are_run_in_a_process_of_their_own():
+    ended = python("-m", "pomdpfit", "bench", "no-such-theme", cwd=Path(__file__).parents[1])
+    assert ended.returncode == 2
+    assert "no-such-theme" in ended.stderr

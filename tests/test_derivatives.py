@@ -236,7 +236,7 @@ def test_curvature_is_what_differences_of_gradients_say(make, part):
     """The Lagrangian at one solution, against a solution for each difference."""
     likelihood, theta = make()
     directions = likelihood.space.free_directions()
-    steps = np.full(len(next(iter(directions.values()))), 1e-5)
+    steps = dict.fromkeys(range(len(next(iter(directions.values())))), 1e-5)
     weights = np.random.default_rng(0).uniform(size=(likelihood.panel.agent_count, 2))
     weights = weights * [Part.OBSERVATION in part, Part.CHOICE in part]
     found = likelihood.curvature(theta, weights, directions, steps, part=part)

@@ -441,6 +441,10 @@ def test_predictions_for_another_panel(hidden):
     ll = hidden.log_likelihood(new)
     chosen = np.where(frame["a"] == 1, frame["P(replace)"], frame["P(keep)"]).astype(float)
     np.testing.assert_allclose(np.log(chosen), ll.choice.ravel(), rtol=1e-10)
+    assert "observation" not in frame  # which has no names
+    named = dataclasses.replace(new, observation_labels=tuple(range(1, MODEL.bins + 1)))
+    told = hidden.predict(named)["observation"]
+    assert told.tolist() == [str(z + 1) for z in frame["z"]]
 
 
 def test_predictions_carry_the_labels_of_the_actions(shop):

@@ -270,10 +270,12 @@ def test_no_start_with_a_likelihood_is_an_error_that_says_why(panel):
     [
         ({"estimator": "joint"}, "object such as"),
         ({"starts": 0}, "at least 1"),
-        ({"fixed": {"RCX": 1.0}}, "not linear in known entries"),
+        ({"fixed": {"RCX": 1.0}}, "fixed names 'RCX', which is no parameter.* Did you mean 'RC'"),
+        ({"fixed": {"stay[godo]": 0.9}}, r"Did you mean 'stay\[good\]'"),
         ({"constraints": "RC * stay[good] = 1"}, "not linear"),
         ({"start": {"RC": [1.0, 2.0]}}, "shape"),
         ({"free": ["group"]}, "no parameter named"),
+        ({"fixed": TRUTH}, r"Let one go with free=\[...\] \(--free NAME\): RC"),
     ],
 )
 def test_refusals(panel, options, message):

@@ -234,9 +234,13 @@ def test_groups_are_read_from_a_frame_in_the_order_of_their_first_agents():
         (
             {"make": ["GMC", "GMC", "Grumman"] * 3},
             {},
-            r"row 2 \(agent 7, month 2\): make 'Grumman' differs from the agent's first",
+            r"row 2 \(agent 7, month 2\): make 'Grumman';.* each differs from the agent's first",
         ),
-        ({"make": ["GMC"] * 4 + [None] * 5}, {}, r"row 4 \(agent 8, month 1\): make .* is missing"),
+        (
+            {"make": ["GMC"] * 4 + [None] * 5},
+            {},
+            r"row 4 \(agent 8, month 1\): make;.* each is missing",
+        ),
         ({}, {"group": "maker"}, "no column 'maker'.*Did you mean 'make'"),
         ({}, {"groups": ["GMC"]}, r"agent 8: 'Grumman' is not one of groups=\['GMC'\]"),
     ],

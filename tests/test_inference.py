@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -263,8 +264,8 @@ def test_wald_test_of_one_entry_is_the_squared_z(full):
         (["RC = 1", "2 * RC = 2"], "repeat one another"),
         ("increment[0] + increment[1] + increment[2] = 1", "hold by construction"),
         ("RC * cost = 1", "not linear"),
-        ("RX = 1", "known entries"),
-        ("discount = 0.9", "known entries"),
+        ("RX = 1", "no such entry"),
+        ("discount = 0.9", "no such entry"),
     ],
 )
 def test_wald_refusals(full, restrictions, message):
@@ -296,6 +297,15 @@ def test_delta_method_of_linear_functions_is_exact(full):
     np.testing.assert_allclose(rows["std err"], full.bse.iloc[2:], rtol=1e-10)
     logs = full.delta_method(lambda th: jnp.log(th["RC"]))
     assert logs["std err"].iloc[0] == pytest.approx(full.bse["RC"] / full.params["RC"], rel=1e-10)
+
+
+def test_delta_method_keeps_the_names_of_what_it_is_given(full):
+    found = full.delta_method(lambda th: {"twice": 2 * th["RC"], "step": th["increment"]})
+    assert found.index.tolist() == ["twice", "step[0]", "step[1]", "step[2]"]
+    assert found.loc["twice", "std err"] == pytest.approx(2 * full.bse["RC"], rel=1e-10)
+    series = full.delta_method(lambda th: pd.Series([th["RC"], th["cost"]], ["a", "b"]))
+    assert series.index.tolist() == ["a", "b"]
+    np.testing.assert_allclose(series["std err"], full.bse[["RC", "cost"]], rtol=1e-10)
 
 
 def test_delta_method_of_what_is_fixed_has_no_error(full, restricted):

@@ -150,17 +150,19 @@ def test_random_equations_survive_writing_and_reading(case):
         ("RC - 1", "one equals sign"),
         ("= 1", "not linear"),
         ("RC = ", "not linear"),
-        ("RC <= 1", "not linear"),
+        ("RC <= 1", "only equations are possible"),
+        ("RC < cost", "only equations are possible"),
+        ("RC != 1", "Bounds belong to a parameter"),
         ("RC = 1 +", "not linear"),
         ("2 RC = 1", "not linear"),
         ("exp(RC) = 1", "not linear"),
         ("RC(2) = 1", "not linear"),
-        ("RC[0] = 1", "not linear"),
+        ("RC[0] = 1", r"names 'RC\[0\]', but there is no such entry"),
         ("RC.real = 1", "not linear"),
         ("RC = 'one'", "not linear"),
         ("RC = 1j", "not linear"),
         ("RC if cost else 1 = 2", "not linear"),
-        ("RC = nan", "'nan' is not understood"),
+        ("RC = nan", "names 'nan', but there is no such entry"),
         ("RC = RC", "names no parameter"),
         ("1 = 1", "names no parameter"),
         ("0 * RC = 1", "names no parameter"),
@@ -174,15 +176,18 @@ def test_what_is_not_a_linear_equation_is_refused(text, why):
 
 
 def test_an_unknown_name_is_told_with_the_known_ones():
-    with pytest.raises(ModelError, match="'gamma' is not understood") as caught:
+    with pytest.raises(ModelError, match="names 'gamma', but there is no such entry") as caught:
         parse_restrictions("gamma = 1", ["RC", "cost[good]"])
     assert "RC, cost[good]" in str(caught.value)
+    near = r"names 'cost\[godo\]', .* Did you mean 'cost\[good\]'\?"
+    with pytest.raises(ModelError, match=near):
+        parse_restrictions("cost[godo] = 1", ["RC", "cost[good]"])
 
 
 @pytest.mark.parametrize("unknown", ["RC3", "oRC", "discost", "cost_", "_RC"])
 def test_a_name_inside_an_unknown_one_is_not_taken_for_it(unknown):
     """And the message names what was not understood, not a piece of it."""
-    with pytest.raises(ModelError, match=f"'{unknown}' is not understood"):
+    with pytest.raises(ModelError, match=f"names '{unknown}', but there is no such entry"):
         parse_restrictions(f"{unknown} = 1", NAMES)
 
 

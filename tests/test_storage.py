@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import io
 import json
 import sys
 import uuid
@@ -18,8 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pomdpfit as pf
-from pomdpfit.storage import _classes, _estimate_file, load, save
-from pomdpfit.storage._values import Reader, Writer, npy_array, npy_bytes
+from pomdpfit.packing import _zip
+from pomdpfit.packing._npy import npy_array, npy_bytes
+from pomdpfit.packing._values import Reader, Writer
+from pomdpfit.storage import _classes, load, save
 
 ENGINE = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8)
 TRUTH = {
@@ -62,7 +65,7 @@ def bus_panel(agents, periods) -> pf.Panel:
         z = 0
         for t in range(9):
             replace = bool(rng.random() < 0.1 + 0.1 * z)
-            rows.append((agent, periods[t], z, "new" if replace else "keep", agent[0]))
+            rows.append((agent, periods[t], z, "replace" if replace else "keep", agent[0]))
             z = 0 if replace else min(z + int(rng.integers(2)), 5)
     columns = ["bus", "month", "z", "action", "depot"]
     frame = pd.DataFrame({name: [row[k] for row in rows] for k, name in enumerate(columns)})
@@ -72,7 +75,7 @@ def bus_panel(agents, periods) -> pf.Panel:
         time="month",
         observation="z",
         action="action",
-        actions=["keep", "new"],
+        actions=["keep", "replace"],
         freq="M",
         group="depot",
     )
@@ -304,6 +307,11 @@ def through_json(value):
     return Reader(fetch, _classes.unpack_object).decode(json.loads(text))
 
 
+HALVES = np.full((2, 2, 2), 0.5)
+# R(a, s, s', z'): of the first action it depends on s' alone, of the second on z' too.
+MIXED = np.stack([np.arange(4.0).reshape(2, 2, 1) * np.ones(2), np.arange(8.0).reshape(2, 2, 2)])
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -312,12 +320,24 @@ def through_json(value):
         pf.models.EngineReplacement(9, 3, 0.9, reset="increment", top="replace"),
         pf.models.Grouped(pf.models.Tiger(), (1, "b", ("c", 2.5)), own=["gold"]),
         pf.baselines.BusEngine(9, 3, reset="increment"),
+        pf.models.Tabular(3, 2, 2, discount=0.7),
+        pf.models.Grouped(pf.models.Tabular(), (1, 2), own=["reward"]),
+        pf.models.PomdpFile(HALVES, HALVES, np.arange(4.0).reshape(2, 2, 1, 1)),
+        pf.models.PomdpFile(
+            HALVES, HALVES, MIXED, [0.3, 0.7], 0.8, "ab", "cd", "ef", free=["reward.c"], scale=2.0
+        ),
     ],
 )
 def test_ready_models_come_back(model):
     assert _classes.ready(model) is model
     assert eqx.tree_equal(through_json(model), model)
     assert type(through_json(model)) is type(model)
+
+
+def test_a_table_that_would_fill_the_memory_is_refused():
+    packed = {"Tabular": {"observations": 9000, "states": 2, "actions": 2, "discount": 0.9}}
+    with pytest.raises(ValueError, match="too many"):
+        Reader(None, _classes.unpack_object).decode(packed)
 
 
 IDS = [
@@ -463,7 +483,7 @@ def test_a_failed_write_leaves_the_old_file(joint, good, tmp_path, monkeypatch):
 
 
 def test_an_estimate_too_large_to_load_is_not_saved(joint, tmp_path, monkeypatch):
-    monkeypatch.setattr(_estimate_file, "MOST_BYTES", 1000)
+    monkeypatch.setattr("pomdpfit.packing._file.MOST_BYTES", 1000)
     with pytest.raises(pf.EstimationError, match="too large"):
         save(joint, tmp_path / "a.zip")
 
@@ -531,9 +551,22 @@ INFORMATION = (*ESTIMATE, "information", "Information")
         (in_estimate(*SETTING, "grid", value={"Linear": {"nodes": 1}}), "at least 2 nodes"),
         (in_estimate(*SETTING, "grid", value={"Linear": {}, "Smooth": {}}), "one key"),
         (
-            in_estimate(*SETTING, "model", value={"EngineReplacement": {"increments": 10**9}}),
+            in_estimate(*SETTING, "model", value={"EngineReplacement": {"bins": 10**9}}),
             "too many",
         ),
+        (
+            in_estimate(*SETTING, "model", value={"EngineReplacement": {"conditions": 10**6}}),
+            "too many",
+        ),
+        (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["(9,)<f8", 1]}]}), "not one to"),
+        (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["<f8", [1]]}]}), "not one to"),
+        (in_estimate(*PANEL, "agents", value={"tuple": [0] * 60}), "an agent twice"),
+        (in_estimate(*ESTIMATE, "steps", value={"tuple": [10**4000]}), "steps cannot be"),
+        (
+            in_estimate(*SETTING, "model", value={"EngineReplacement": {"discount": "0.npy"}}),
+            "discount of EngineReplacement cannot be",
+        ),
+        (in_estimate(*SETTING, "model", value={"Tiger": {"scale": True}}), "scale of Tiger cannot"),
         (in_estimate(*SETTING, "panel", value=None), "cannot be loaded"),
         (in_estimate(*ESTIMATE, "secret", value=1), "Estimate an unknown field 'secret'"),
         (in_estimate(*ESTIMATE, "gain", value=float("nan")), "NaN"),
@@ -547,7 +580,7 @@ INFORMATION = (*ESTIMATE, "information", "Information")
         (in_estimate(*ESTIMATE, "terms", value=[[0.0, 0.0]]), "terms must be an array"),
         (in_estimate(*ESTIMATE, "space", value={"ParameterSpace": {"parameters": 1}}), "loaded"),
         (in_estimate(*PANEL, "agents", value={"tuple": [1, 2]}), r"panel's z must have shape \(2,"),
-        (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["O", 1]}]}), "type object"),
+        (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["O", 1]}]}), "type 'O'"),
         (
             in_estimate(*PANEL, "agents", value={"tuple": [{"timestamp": ["s", 1, "../../x"]}]}),
             "x",
@@ -575,17 +608,24 @@ def object_npy() -> bytes:
     return content.replace(b"'<i8'", b"'|O' ")
 
 
+def headed(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (object_npy(), "type object"),
+        (object_npy(), "numbers and booleans alone"),
         (npy_bytes(np.zeros((60, 16))), "panel's z must have shape .* float64"),
         (npy_bytes(np.zeros((60, 15), dtype=int)), "must have shape"),
         (npy_bytes(np.zeros(3, dtype="U4")), "type <U4"),
-        (npy_bytes(np.zeros(3, dtype=complex)), "type complex128"),
+        (npy_bytes(np.zeros(3, dtype=complex)), "type <c16"),
         (npy_bytes(np.zeros(3, dtype=[("a", int)])), "numbers and booleans alone"),
         (npy_bytes(np.zeros((60, 16), dtype=int))[:-1], "another size"),
         (npy_bytes(np.zeros((60, 16), dtype=int)) + b"0", "another size"),
+        (npy_bytes(np.full((60, 16), -1)), "are negative"),
+        (headed(b"-" * 9000 + b"1"), "numbers and booleans alone"),
+        (headed(b"__import__('os')"), "numbers and booleans alone"),
         (b"\x93NUMPY\x02\x00" + b"\0" * 80, "version 1.0"),
         (b"not npy", "cannot be loaded"),
         (b"", "cannot be loaded"),
@@ -609,7 +649,7 @@ def test_an_array_that_boasts_is_refused_before_it_is_allocated(good, tmp_path):
 )
 def test_strange_members_are_refused(good, tmp_path, name):
     files = {**unpacked(good), name: b""}
-    refused(repacked(files, tmp_path / "bad.zip"), "no part of an estimate")
+    refused(repacked(files, tmp_path / "bad.zip"), "no part of such a file")
 
 
 def test_a_bomb_is_refused_from_the_zips_directory(good, tmp_path, monkeypatch):
@@ -629,6 +669,31 @@ def test_a_bomb_that_lies_about_its_size_unpacks_no_further(good, tmp_path):
 
     files = {**unpacked(good), "0000.npy": bytes(10**6)}
     refused(repacked(files, tmp_path / "bad.zip", listed), "CRC")
+
+
+@pytest.mark.parametrize(
+    ("name", "fill"), [("0000.npy", b"\0" * 2**27), ("estimate.json", b"[]," * 2**21)]
+)
+def test_a_bomb_is_refused_by_what_it_is_packed_to(good, tmp_path, name, fill):
+    files = {**unpacked(good), name: fill}
+    refused(
+        repacked(files, tmp_path / "bad.zip"), "would unpack from .* more than such a file does"
+    )
+
+
+def test_what_packs_like_a_bomb_is_stored_unpacked():
+    files = {"estimate.json": b"{}", "0000.npy": bytes(2**27)}
+    with zipfile.ZipFile(io.BytesIO(_zip.zipped(files, "estimate"))) as archive:
+        assert set(_zip.members_of(archive, "estimate")) == set(files)
+        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("kind", ["float64", "datetime64[s]", ["object"]])
+def test_a_column_is_of_the_type_that_it_says(kind):
+    columns = [["x", kind, {"array": {"distinct": [{"date": "2001-02-03"}], "codes": "0000.npy"}}]]
+    content = {"frame": {"index": [[None], [0, 1, 1]], "columns": columns}}
+    with pytest.raises((ValueError, TypeError)):
+        Reader(lambda name: np.zeros(1, dtype=np.int64), _classes.unpack_object).decode(content)
 
 
 def test_files_of_another_kind_are_refused(good, tmp_path):

@@ -1,196 +1,35 @@
-"""Structural estimation of partially observable Markov decision processes."""
+"""Structural estimation of partially observable Markov decision processes.
 
-from pomdpfit import baselines, datasets, models
-from pomdpfit._compilation import cache_compilations
-from pomdpfit._constraints import Interval, Positive, Real, Simplex
-from pomdpfit._errors import (
-    ConvergenceWarning,
-    DatasetError,
-    EstimationError,
-    GridTooLargeError,
-    ImpossibleObservationError,
-    ModelError,
-    PanelError,
-    PomdpfitError,
-    PrecisionError,
-    Result,
-    SolveError,
-)
-from pomdpfit._estimate import Estimate
-from pomdpfit._evaluate import Likelihood, log_likelihood, score, score_obs
-from pomdpfit._impossible import impossible_transitions
-from pomdpfit._kernel import Kernel
-from pomdpfit._kernel_builders import (
-    dense_kernel,
-    factored_kernel,
-    increment_kernel,
-    join_actions,
-    reset_kernel,
-)
-from pomdpfit._log_likelihood import LogLikelihood
-from pomdpfit._model import Model, Primitives, discount_parameter
-from pomdpfit._panel import Panel
-from pomdpfit._params import Covariate, Parameter, ParameterSpace
-from pomdpfit._priors import AgentPriors, CommonPrior, KnownPrior, StationaryPrior
-from pomdpfit._progress import progress_bar
-from pomdpfit._schemes import Linear, Smooth
-from pomdpfit._sensitivity import Sensitivity, sensitivity
-from pomdpfit._shocks import AbstractShock, Gumbel, NestedLogit
-from pomdpfit._simulate import Simulation, simulate
-from pomdpfit._solve import Solution, certify, solve
-from pomdpfit._test_result import TestResult
-from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
-from pomdpfit._version import __version__
-from pomdpfit.certificate import Certificate
-from pomdpfit.estimators import BHHH, Joint, SoftPolicyGradient, TwoStage, fit, theorem_4
-from pomdpfit.identification import (
-    ChoiceLogit,
-    Design,
-    Forgetting,
-    Identification,
-    InversionEstimate,
-    MarkovOrder,
-    PolynomialLogit,
-    PriorSet,
-    Profile,
-    RecoveredDynamics,
-    RewardInversion,
-    SerialDependence,
-    Spectrum,
-    StateChoice,
-    StatesCost,
-    TwoPeriods,
-    choose_states,
-    fit_by_inversion,
-    forgetting,
-    identify,
-    invert_rewards,
-    markov_order_test,
-    prior_set,
-    profile_likelihood,
-    recover_dynamics,
-    serial_dependence,
-    states_cost,
-    two_periods,
-    weak_directions,
-)
-from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
-from pomdpfit.inference._chi_square import FitTest, chi_square_test
-from pomdpfit.inference._compare import compare
-from pomdpfit.inference._serial import observation_residuals, serial_correlation
-from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_test
-from pomdpfit.solvers import Newton, RelativeValueIteration
-from pomdpfit.storage import load
+The public names live in `_public`, which is imported when the first of them is asked for: JAX takes
+a second to import, and `pomdpfit --help` needs none of it.
+"""
 
-__all__ = [
-    "BHHH",
-    "AbstractShock",
-    "AgentPriors",
-    "Beliefs",
-    "Bootstrap",
-    "Certificate",
-    "ChoiceLogit",
-    "CommonPrior",
-    "ConvergenceWarning",
-    "Covariate",
-    "DatasetError",
-    "Design",
-    "Estimate",
-    "EstimationError",
-    "FitTest",
-    "Forgetting",
-    "GridTooLargeError",
-    "Gumbel",
-    "Identification",
-    "ImpossibleObservationError",
-    "Interval",
-    "InversionEstimate",
-    "Joint",
-    "Kernel",
-    "KnownPrior",
-    "Likelihood",
-    "Linear",
-    "LogLikelihood",
-    "MarkovOrder",
-    "Model",
-    "ModelError",
-    "NestedLogit",
-    "Newton",
-    "Panel",
-    "PanelError",
-    "Parameter",
-    "ParameterSpace",
-    "PolynomialLogit",
-    "PomdpfitError",
-    "Positive",
-    "PrecisionError",
-    "Primitives",
-    "PriorSet",
-    "Profile",
-    "Real",
-    "RecoveredDynamics",
-    "RelativeValueIteration",
-    "Result",
-    "RewardInversion",
-    "Sensitivity",
-    "SerialDependence",
-    "Simplex",
-    "Simulation",
-    "Smooth",
-    "SoftPolicyGradient",
-    "Solution",
-    "SolveError",
-    "Spectrum",
-    "StateChoice",
-    "StatesCost",
-    "StationaryPrior",
-    "TestResult",
-    "TwoPeriods",
-    "TwoStage",
-    "__version__",
-    "baselines",
-    "bootstrap",
-    "cache_compilations",
-    "certify",
-    "chi_square_test",
-    "choose_states",
-    "compare",
-    "datasets",
-    "dense_kernel",
-    "discount_parameter",
-    "factored_kernel",
-    "filter_beliefs",
-    "fit",
-    "fit_by_inversion",
-    "forgetting",
-    "identify",
-    "impossible_transitions",
-    "increment_kernel",
-    "invert_rewards",
-    "join_actions",
-    "likelihood_ratio_test",
-    "load",
-    "log_likelihood",
-    "markov_order_test",
-    "models",
-    "observation_residuals",
-    "prior_set",
-    "profile_likelihood",
-    "progress_bar",
-    "recover_dynamics",
-    "reset_kernel",
-    "score",
-    "score_obs",
-    "score_test",
-    "sensitivity",
-    "serial_correlation",
-    "serial_dependence",
-    "simulate",
-    "smooth_beliefs",
-    "solve",
-    "states_cost",
-    "theorem_4",
-    "two_periods",
-    "vuong_test",
-    "weak_directions",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pomdpfit._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from pomdpfit import plots as plots
+    from pomdpfit._public import *  # noqa: F403
+    from pomdpfit._public import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, at its first use."""
+    if name.startswith("_") and name != "__all__":  # a module of ours, or nothing
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "plots":  # not in `_public`: matplotlib is for those who draw
+        return importlib.import_module(f"{__name__}.plots")
+    public = importlib.import_module(f"{__name__}._public")
+    try:
+        value = getattr(public, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    globals()[name] = value  # so that it is looked up here but once
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted({"__version__", "plots", *__getattr__("__all__")})

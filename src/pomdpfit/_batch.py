@@ -16,20 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import memory_needed
-from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
-from pomdpfit._model import Primitives
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._problem import Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, weighted_sum
+from pomdpfit._sound import sound
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver
-from pomdpfit.solvers._base import enough
+from pomdpfit.solvers._base import enough, size
 
 _FEWEST = 3  # climbs
 # On a CPU a batch does no less arithmetic than its members alone: what it saves is the cost of
@@ -137,26 +136,15 @@ def _solved(
     """The value at theta if the part needs it, what the next solve starts from, and whether all
     is well."""
     primitives = problem.model.primitives(theta)
-    sound = _sound(primitives)
+    fine = sound(primitives)
     if Part.CHOICE not in part:
-        return None, start, sound
+        return None, start, fine
     state = solve_infinite(primitives, problem.grid, solver, problem.plan, start)
-    sound = sound & enough(state.residual, state.coefficients, solver.tolerance)
+    fine = fine & enough(state.residual, size(state.coefficients), solver.tolerance)
     # The linear systems behind the derivatives of what was not solved end at once at a NaN; the
     # others would have to wait for them.
-    value = jnp.where(sound, state.coefficients, jnp.nan)
-    return value[None], state.coefficients, sound
-
-
-def _sound(primitives: Primitives) -> Array:
-    """What `Primitives.check` asks of numbers, without the words."""
-    kernel = jnp.asarray(primitives.kernel.probability)
-    off = jnp.abs(kernel.sum(axis=(2, 4)) - 1.0) > SUM_TOLERANCE
-    if primitives.available is not None:
-        off = off & primitives.available[:, :, None]
-    beta = primitives.discount
-    proper = jnp.all(kernel >= 0) & ~jnp.any(off) & (beta >= 0) & (beta < 1)
-    return proper & jnp.all(jnp.isfinite(primitives.reward))
+    value = jnp.where(fine, state.coefficients, jnp.nan)
+    return value[None], state.coefficients, fine
 
 
 def _wanted(part: Part) -> Array:
@@ -173,7 +161,7 @@ def _over_members(one, theta, members: Members, *more):  # type: ignore[no-untyp
 def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[no-untyped-def]
     def one(theta: dict, weights: Array, start: Array, panel: PanelArrays | None) -> Answers:
         free, fixed = theta
-        solved, start, sound = _solved(problem, solver, part, free | fixed, start)
+        solved, start, fine = _solved(problem, solver, part, free | fixed, start)
         seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
         terms, back = pull_score(problem.stage(free | fixed, solved, seen), seen, counts)
@@ -183,8 +171,8 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         gradient, _ = problem.pull(free, fixed, solved, seen, back, by)
         value = weighted_sum(terms.by_part(), counts)
         for leaf in (value, *jax.tree.leaves(gradient)):
-            sound = sound & jnp.all(jnp.isfinite(leaf))
-        return Answers((value, gradient), start, sound)
+            fine = fine & jnp.all(jnp.isfinite(leaf))
+        return Answers((value, gradient), start, fine)
 
     return _over_members(one, (free, fixed), members)
 
@@ -192,7 +180,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
 @eqx.filter_jit
 def _outers(problem, solver, part, directions, members, data):  # type: ignore[no-untyped-def]
     def one(theta, weights, start, panel, directions):  # type: ignore[no-untyped-def]
-        solved, start, sound = _solved(problem, solver, part, theta, start)
+        solved, start, fine = _solved(problem, solver, part, theta, start)
         seen = data if panel is None else data._replace(panel=panel)
 
         moves = problem.mover(theta, directions, solved, seen)(directions).stage
@@ -200,7 +188,7 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         _, parts = push_score(stage, moves, seen, Terms.by_part)
         scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T
-        return Answers(outer, start, sound & jnp.all(jnp.isfinite(outer)))
+        return Answers(outer, start, fine & jnp.all(jnp.isfinite(outer)))
 
     return _over_members(one, members.theta, members, directions)
 

@@ -25,16 +25,17 @@ def curvature(
     data_at: Callable[[Theta, Value], Data],
     weights: Array,
     directions: Mapping[str, Float[np.ndarray, "p *shape"]],
-    steps: Float[np.ndarray, "p"],
-) -> Float[np.ndarray, "p p"]:
-    """Column k by a step of steps[k] along direction k; NaN where that has no likelihood."""
+    steps: Mapping[int, float],
+    by_entry: Value,
+) -> Float[np.ndarray, "p k"]:
+    """A column for each of steps[k] along direction k; NaN where that has no likelihood.
+
+    by_entry  how the value moves along each entry of `free` that a direction has
+    """
     data = data_at(free | fixed, value)
     along = _likelihood.entries_along(directions, free)
     by = _likelihood.multipliers(problem, free, fixed, value, data, weights)
-    moves = None
-    if value is not None:
-        by_entry = _likelihood.unit_moves(problem, free, fixed, value, data, along).value
-        moves = np.tensordot(along, np.asarray(by_entry), 1)
+    moves = None if by_entry is None else np.tensordot(along, np.asarray(by_entry), 1)
 
     def slope(k: int, step: float) -> Float[np.ndarray, "p"]:
         moved = {name: free[name] + step * leaf[k] for name, leaf in directions.items()}
@@ -48,6 +49,6 @@ def curvature(
             return total
         return total + moves.reshape(len(moves), -1) @ np.ravel(in_value)
 
-    columns = [(slope(k, step) - slope(k, -step)) / (2 * step) for k, step in enumerate(steps)]
-    hessian = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    columns = [(slope(k, step) - slope(k, -step)) / (2 * step) for k, step in steps.items()]
+    hessian = np.stack(columns, axis=1) if columns else np.zeros((len(along), 0))
     return np.where(np.isfinite(hessian).all(axis=0), hessian, np.nan)

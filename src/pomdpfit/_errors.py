@@ -16,8 +16,27 @@ class PanelError(PomdpfitError, ValueError):
     """The data cannot be read as a panel; the message names row, agent, period and column."""
 
 
+class PanelErrors(PanelError):
+    """Several such refusals of one table: `each` of them is a line of the message."""
+
+    def __init__(self, each: tuple[str, ...]) -> None:
+        super().__init__(each)
+        self.each = each
+
+    def __str__(self) -> str:
+        return "\n".join(self.each)
+
+
 class DatasetError(PomdpfitError, ValueError):
     """A data set that is not there, or not what it should be; the message has the checksum."""
+
+
+class PomdpFileError(PomdpfitError, ValueError):
+    """A .POMDP file that cannot be read; the message has line and column, and so has the error."""
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
 
 
 class ImpossibleObservationError(PomdpfitError, ValueError):
@@ -53,8 +72,20 @@ class EstimationError(PomdpfitError, ValueError):
     """An estimate, a test or a comparison that cannot be had; the message says why."""
 
 
+class ReportError(PomdpfitError, OSError):
+    """A report that cannot be written; the message names the place."""
+
+
 class ConvergenceWarning(UserWarning):
     """An estimate should not be used as it stands; the message says why."""
+
+
+class IdentificationWarning(UserWarning):
+    """The model cannot tell two of its hidden states apart; the message names them."""
+
+
+class MissingExtraError(PomdpfitError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
 
 
 class PrecisionError(PomdpfitError, RuntimeError):

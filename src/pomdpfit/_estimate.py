@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from pomdpfit import _labels
 from pomdpfit._errors import EstimationError, Result
 from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._panel import Panel
@@ -58,6 +59,7 @@ class Estimate:
     seed: int = 0
     seconds: float = 0.0
     version: str = ""
+    model_mark: str = dataclasses.field(repr=False, default="")  # by which its model is known again
 
     # ---- where it is -----------------------------------------------------------------------
 
@@ -242,13 +244,14 @@ class Estimate:
         """Estimate, standard error and interval of function(theta), by its exact derivative.
 
         `function` takes the tree of parameters and returns a number or an array, in JAX:
-        `est.delta_method(lambda th: 7513 / th["RC"] * th["cost"])`.
+        `est.delta_method(lambda th: 7513 / th["RC"] * th["cost"])`; or a dict or Series of these,
+        whose names then stand in the table.
         """
-        value, slope = value_and_slope(function, self.theta, self.information, self.space)
-        cov = self.cov_params(kind).to_numpy()
+        found, slope = value_and_slope(function, self.theta, self.information, self.space)
+        value, cov = found.to_numpy(), self.cov_params(kind).to_numpy()
         se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
         half = ndtri(0.975) * se
-        index = [f"f[{k}]" for k in range(len(value))] if names is None else list(names)
+        index = found.index if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
         return pd.DataFrame(columns, index=index)
 
@@ -304,7 +307,10 @@ class Estimate:
         return self.setting.likelihood(self.space, panel).terms(self.theta)
 
     def predict(self, panel: Panel | None = None) -> pd.DataFrame:
-        """Row by row: the belief, and the probability of each action."""
+        """Row by row: the belief, and the probability of each action.
+
+        The column `observation` has the names of z, where the model or the panel has any.
+        """
         panel = self.panel if panel is None else panel
         likelihood = self.setting.likelihood(self.space, panel)
         terms, choice = likelihood.choice_probabilities(self.theta)
@@ -312,9 +318,13 @@ class Estimate:
         if likelihood.states > 1:
             labels = self.model.state_labels() or range(likelihood.states)
             columns = {f"x({s})": terms.belief[..., k] for k, s in enumerate(labels)}
-        actions = self.model.action_labels() or range(choice.shape[-1])
+        actions = _labels.action_names(self.model, choice.shape[-1], panel)
         columns |= {f"P({a})": choice[..., k] for k, a in enumerate(actions)}
-        return panel.to_frame(**columns)
+        frame = panel.to_frame(**columns)
+        names = _labels.names_of("observation", self.model, panel, int(panel.z.max()) + 1)
+        if names is not None:
+            frame.insert(list(frame).index("z") + 1, "observation", [names[z] for z in frame["z"]])
+        return frame
 
     def simulate(self, seed: int) -> Panel:
         """A panel drawn at the estimate, with the agents, lengths and first z of this one."""
@@ -325,6 +335,29 @@ class Estimate:
         values, norms = self.traces[stage]
         frame = pd.DataFrame({"llf": values}, index=pd.RangeIndex(len(values), name="step"))
         return frame.assign(gradient=norms) if norms else frame
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        others: "Mapping[str, Estimate] | Sequence[Estimate]" = (),
+        agents: Sequence[Hashable] | None = None,
+        rank: bool = False,
+        profiles: Sequence[str] = (),
+    ) -> Path:
+        """Write one self-contained HTML file about this estimate; its path comes back.
+
+        others    estimates of the same data to compare with, listed or by name
+        agents    whose beliefs are drawn; six who did most that was unusual if not given
+        rank      ask `pf.identify` what no data such as these could tell (seconds to minutes)
+        profiles  entries of `params` whose likelihood is profiled (a fit for each point)
+        """
+        from pomdpfit.report.estimate import report_estimate  # which reads estimates
+
+        return report_estimate(
+            self, path, title=title, others=others, agents=agents, rank=rank, profiles=profiles
+        )
 
     def save(self, path: str | Path) -> None:
         """Write everything but the model's code to a zip of JSON and npy; see `pf.load`."""

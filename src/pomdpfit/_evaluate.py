@@ -19,6 +19,7 @@ from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
+from pomdpfit._own_code import require_instance
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
@@ -32,6 +33,7 @@ from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Int, Theta
+from pomdpfit._value_moves import ValueMoves
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
@@ -56,6 +58,7 @@ class Likelihood(AbstractLikelihood):
     ) -> None:
         if not isinstance(panel, Panel):
             raise PanelError(f"panel must be a pf.Panel, not {type(panel)}: see Panel.from_frame.")
+        require_instance(model)
         self.model, self.panel = model, panel
         given = model.space() if space is None else space
         own = given.only(model.parameters())
@@ -63,7 +66,7 @@ class Likelihood(AbstractLikelihood):
         sketch = checked_primitives(model, own.example(), own)
         self.prior = prior_or_default(prior, sketch.states)
         self.space = own | self.prior.space(labels_of(model, sketch.states)).as_in(given)
-        panel.check(sketch)
+        panel.check(sketch, model)
         self.prior.check(sketch)
         self._covariates, context = panel.contexts(own.covariates, model.group_labels())
         self._data = Data(
@@ -73,6 +76,7 @@ class Likelihood(AbstractLikelihood):
         )
         self.grid = checked_grid(sketch, grid)
         self._successors: list[np.ndarray] | None = None
+        self._moved: ValueMoves | None = None
         self._solver = Newton() if solver is None else solver
         self._states = sketch.states
         self._problem = Problem(model, self.prior.rule(), self.grid, make_plan(sketch.kernel))
@@ -134,7 +138,10 @@ class Likelihood(AbstractLikelihood):
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
-        terms, derivatives = _likelihood.push(self._problem, free, fixed, value, data, along)
+        here = (self._problem, free, fixed, value, data, along)
+        moves = _likelihood.unit_moves(*here)
+        self._moved = ValueMoves(free, fixed, value, along, moves.value)
+        terms, derivatives = _likelihood.push(*here, moves)
         result = self._result(theta, value, state, terms, among)
         if among is not None:
             derivatives = np.where(among[:, None, None], derivatives, 0.0)
@@ -145,16 +152,34 @@ class Likelihood(AbstractLikelihood):
         theta: Theta,
         weights: Float[np.ndarray, "N 2"],
         directions: Mapping[str, Float[np.ndarray, "p *shape"]],
-        steps: Float[np.ndarray, "p"],
+        steps: Mapping[int, float],
         *,
         part: Part = Part.BOTH,
         start: Array | None = None,
-    ) -> Float[np.ndarray, "p p"]:
+    ) -> Float[np.ndarray, "p k"]:
         """Differences of the gradient of a Lagrangian, which need no solution but the one here."""
         theta, value, _ = self._solved(theta, part, start)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
-        arguments = self._with_priors, jnp.asarray(weights), directions, steps
+        by_entry = None
+        if value is not None:
+            by_entry = self._value_moves(free, fixed, value, directions)
+        arguments = self._with_priors, jnp.asarray(weights), directions, steps, by_entry
         return curvature(self._problem, free, fixed, value, *arguments)
+
+    def _value_moves(
+        self,
+        free: dict[str, Array],
+        fixed: dict[str, Array],
+        value: Array,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+    ) -> Float[Array, "e C *H Z n c"] | None:
+        """How the value moves along entries; handed on by the scores that were taken here."""
+        along = _likelihood.entries_along(directions, free)
+        known, self._moved = self._moved, None  # large, and of no use elsewhere
+        if known is not None and known.serves(free, fixed, value, along):
+            return known.by_entry
+        data = self._with_priors(free | fixed, value)
+        return _likelihood.unit_moves(self._problem, free, fixed, value, data, along).value
 
     def push_rows(
         self,
@@ -168,9 +193,9 @@ class Likelihood(AbstractLikelihood):
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
-        terms, derivatives = _likelihood.push(
-            self._problem, free, fixed, value, data, along, by_row=True
-        )
+        here = (self._problem, free, fixed, value, data, along)
+        moves = _likelihood.unit_moves(*here)
+        terms, derivatives = _likelihood.push(*here, moves, by_row=True)
         return self._result(theta, value, state, terms), finite_derivative(derivatives)
 
     def gradient(

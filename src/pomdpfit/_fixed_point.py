@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import bellman_operator
+from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
@@ -45,11 +45,17 @@ def solve_infinite(
 
 
 def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:
-    """The continuation values of a finite horizon; JAX differentiates the induction as it is."""
+    """The continuation values of a finite horizon."""
+    return continuation_values(bellman_operator(primitives, scheme))
+
+
+def continuation_values(operator: BellmanOperator) -> Float[Array, "H Z n c"]:
+    """The same, of an operator that is at hand; JAX differentiates the induction as it is."""
+    primitives = operator.primitives
     assert primitives.horizon is not None
     assert primitives.terminal is not None
-    operator = bellman_operator(primitives, scheme)
-    return backward_induction(operator, scheme.linear(primitives.terminal), primitives.horizon)
+    last = operator.scheme.linear(primitives.terminal)
+    return backward_induction(operator, last, primitives.horizon)
 
 
 def attached_value(
@@ -76,40 +82,39 @@ def _implicit_jvp(
     primitives, coefficients = primals
     along: Callable = lambda p: bellman_operator(p, scheme)(coefficients)
     _, change = eqx.filter_jvp(along, (primitives,), (tangents[0],))
-    solve = _linear_solver(primitives, coefficients, scheme, plan)
+    solve = _linear_solver(bellman_operator(primitives, scheme), coefficients, plan)
     return coefficients, solve(change[..., None])[..., 0]
 
 
 def value_mover(
-    primitives: Primitives, solved: Float[Array, "*H Z n c"], scheme: AbstractScheme, plan: Plan
+    operator: BellmanOperator, solved: Float[Array, "*H Z n c"], plan: Plan
 ) -> Callable[[Float[Array, "p *H Z n c"]], Float[Array, "p *H Z n c"]]:
     """From p changes of T V, at the value that has been solved for, to changes of V."""
-    if primitives.horizon is not None:
+    if operator.primitives.horizon is not None:
         return lambda change: change
-    solve = _linear_solver(primitives, solved, scheme, plan)
+    solve = _linear_solver(operator, solved, plan)
     return lambda change: jnp.moveaxis(solve(jnp.moveaxis(change, 0, -1)), -1, 0)
 
 
 def _linear_solver(
-    primitives: Primitives, solved: Float[Array, "Z n c"], scheme: AbstractScheme, plan: Plan
+    operator: BellmanOperator, solved: Float[Array, "Z n c"], plan: Plan
 ) -> Callable[[Array], Array]:
     """(I - T'(V))^-1, of many columns."""
-    transfer = bellman_operator(primitives, scheme).derivative(solved)
-    return many_solver(transfer, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
+    kernel, transfer = operator.primitives.kernel, operator.derivative(solved)
+    return many_solver(transfer, kernel, operator.scheme, plan, _LINEAR_TOLERANCE)
 
 
 def multipliers(
-    primitives: Primitives,
+    operator: BellmanOperator,
     solved: Float[Array, "*H Z n c"],
     back: Float[Array, "*H Z n c"],
-    scheme: AbstractScheme,
     plan: Plan,
 ) -> Float[Array, "*H Z n c"]:
     """lambda, for a function of the value whose derivative there is `back`."""
-    if primitives.horizon is not None:
+    if operator.primitives.horizon is not None:
         return back
-    transfer = bellman_operator(primitives, scheme).derivative(solved)
-    return solve_back(transfer, back, primitives.kernel, scheme, plan, _LINEAR_TOLERANCE)
+    kernel, transfer = operator.primitives.kernel, operator.derivative(solved)
+    return solve_back(transfer, back, kernel, operator.scheme, plan, _LINEAR_TOLERANCE)
 
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:

@@ -8,7 +8,7 @@ from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._scene import for_each_context, stacked_kernel
-from pomdpfit._types import Theta
+from pomdpfit._types import Bool, Theta
 
 
 def explain_impossible(
@@ -35,8 +35,21 @@ def explain_impossible(
 @in_float64
 def impossible_transitions(model: Model, theta: Theta, panel: Panel) -> pd.DataFrame:
     """The transitions to which the model gives probability zero whatever the hidden state."""
-    primitives = checked_primitives(model, theta)
-    panel.check(primitives)
+    panel.check(checked_primitives(model, theta), model)
+    i, t = np.nonzero(never_follows(model, theta, panel))
+    return pd.DataFrame(
+        {
+            "agent": [panel.agents[k] for k in i],
+            "time": panel.times[i, t].tolist(),
+            "z": panel.z[i, t],
+            "a": panel.a[i, t],
+            "z_next": panel.z[i, t + 1],
+        }
+    )
+
+
+def never_follows(model: Model, theta: Theta, panel: Panel) -> Bool[np.ndarray, "N T"]:
+    """Where z_{t+1} has probability zero after (z_t, a_t); the panel must fit the model."""
     covariates, context = panel.contexts(model.space().covariates, model.group_labels())
     each = {name: jnp.asarray(values) for name, values in covariates.items()}
     kernel = stacked_kernel(for_each_context(lambda here: model.kernel({**theta, **here}), each))
@@ -45,13 +58,6 @@ def impossible_transitions(model: Model, theta: Theta, panel: Panel) -> pd.DataF
     row = context[i, t] * kernel.observations + z
     matrix = kernel.transition(*(jnp.asarray(v) for v in (row, a, z_next)))
     bad = np.asarray(matrix).sum(axis=(1, 2)) == 0
-    i, t = i[bad], t[bad]
-    return pd.DataFrame(
-        {
-            "agent": [panel.agents[k] for k in i],
-            "time": panel.times[i, t].tolist(),
-            "z": z[bad],
-            "a": a[bad],
-            "z_next": z_next[bad],
-        }
-    )
+    never = np.zeros(panel.z.shape, dtype=bool)
+    never[i[bad], t[bad]] = True
+    return never

@@ -69,14 +69,14 @@ def push(
     value: Value,
     data: Data,
     along: Float[np.ndarray, "p e"],
+    moves: Moves,
     *,
     by_row: bool = False,
 ) -> tuple[Terms, Float[np.ndarray, "N *T 2 p"]]:
     """The terms, and the derivative of their parts (by agent or row).
 
-    It is taken along p rows over the entries of `free`.
+    It is taken along p rows over the entries of `free`, whose `moves` are known.
     """
-    moves = unit_moves(problem, free, fixed, value, data, along)
     stage = _stage(problem, free | fixed, value, data)
     scores = _push_rows if by_row else _push_agents
     terms, by_entry = scores(stage, moves.stage, data)

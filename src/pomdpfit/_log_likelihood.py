@@ -133,17 +133,17 @@ class AbstractLikelihood(abc.ABC):
         theta: Theta,
         weights: Float[np.ndarray, "N 2"],
         directions: Mapping[str, Float[np.ndarray, "p *shape"]],
-        steps: Float[np.ndarray, "p"],
+        steps: Mapping[int, float],
         *,
         part: Part = Part.BOTH,
         start: Array | None = None,
-    ) -> Float[np.ndarray, "p p"]:
+    ) -> Float[np.ndarray, "p k"]:
         """Second derivatives of the sum that `pull` differentiates, along pairs of directions.
 
-        Column k: a central difference of gradients, a step of steps[k] along direction k. It is
-        NaN where there is no likelihood a step away.
+        One column for each entry of `steps`, a central difference of gradients: a step of steps[k]
+        along direction k. It is NaN where there is no likelihood a step away.
         """
-        names = tuple(directions)
+        names, count = tuple(directions), len(next(iter(directions.values())))
 
         def slope(k: int, step: float) -> np.ndarray:
             moved = {name: theta[name] + step * directions[name][k] for name in names}
@@ -151,10 +151,10 @@ class AbstractLikelihood(abc.ABC):
             each = [np.tensordot(directions[n], tree[n], np.ndim(tree[n])) for n in names]
             return np.sum(each, axis=0)
 
-        columns = np.full((len(steps), len(steps)), np.nan)
-        for k, step in enumerate(steps):
+        columns = np.full((count, len(steps)), np.nan)
+        for place, (k, step) in enumerate(steps.items()):
             with contextlib.suppress(SolveError, ImpossibleObservationError):
-                columns[:, k] = (slope(k, step) - slope(k, -step)) / (2 * step)
+                columns[:, place] = (slope(k, step) - slope(k, -step)) / (2 * step)
         return columns
 
     @abc.abstractmethod

@@ -11,6 +11,8 @@ import numpy as np
 from pomdpfit._constraints import Interval
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
+from pomdpfit._labels import check_label_counts
+from pomdpfit._own_code import own_code, require_instance, returned
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._precision import require_float64
 from pomdpfit._shocks import AbstractShock, Gumbel
@@ -149,19 +151,23 @@ class Model(eqx.Module):
         """Names of the actions; None for their numbers."""
         return None
 
+    def observation_labels(self) -> tuple[str, ...] | None:
+        """Names of the observations; None for those of the panel, or their numbers."""
+        return None
+
     def group_labels(self) -> tuple[Hashable, ...] | None:
         """Names of the groups, in the order of their numbers; None where there are none."""
         return None
 
     def space(self) -> ParameterSpace:
         """All parameters, with constraints and labels."""
-        parameters = self.parameters()
-        if "discount" not in parameters and type(self).discount is Model.discount:
+        space = ParameterSpace(self.parameters())
+        if "discount" not in space.parameters and type(self).discount is Model.discount:
             raise ModelError(
                 "parameters() must hold 'discount', for example "
                 "'discount': pf.discount_parameter(0.95)."
             )
-        return ParameterSpace(parameters)
+        return space
 
     def example(self) -> dict[str, Array]:
         """The example values as a labelled tree."""
@@ -172,20 +178,40 @@ class Model(eqx.Module):
     def primitives(self, theta: Theta) -> Primitives:
         """Everything that the solution and the likelihood need, unchecked (and so traceable)."""
         horizon = self.horizon()
-        reward = jnp.asarray(self.reward(theta))
-        terminal = self.terminal(theta) if horizon is not None else None
+        reward = built_reward(self, theta)
+        with own_code("terminal", theta):
+            terminal = self.terminal(theta) if horizon is not None else None
         if horizon is not None and terminal is None:
             terminal = jnp.zeros(reward.shape[:2])
         available = self.available()
+        with own_code("discount", theta):
+            discount = jnp.asarray(self.discount(theta))
+        with own_code("shock", theta):
+            shock = self.shock(theta)
         return Primitives(
-            kernel=self.kernel(theta),
+            kernel=_built_kernel(self, theta),
             reward=reward,
-            discount=jnp.asarray(self.discount(theta)),
-            shock=self.shock(theta),
+            discount=discount,
+            shock=shock,
             available=None if available is None else jnp.asarray(available, dtype=bool),
             terminal=None if terminal is None else jnp.asarray(terminal),
             horizon=horizon,
         )
+
+
+def built_reward(model: Model, theta: Theta) -> Float[Array, "Z S A"]:
+    """reward(theta), its errors with the mend."""
+    with own_code("reward", theta):
+        reward = returned("reward", model.reward(theta), None, "return an array r[z, s, a].")
+        return jnp.asarray(reward)
+
+
+def _built_kernel(model: Model, theta: Theta) -> Kernel:
+    """kernel(theta), its errors with the mend."""
+    with own_code("kernel", theta):
+        kernel = model.kernel(theta)
+    mend = "return pf.factored_kernel(...), pf.dense_kernel(...) or pf.increment_kernel(...)."
+    return returned("kernel", kernel, Kernel, mend)
 
 
 def discount_parameter(value: float, *, fixed: bool = True) -> Parameter:
@@ -193,16 +219,12 @@ def discount_parameter(value: float, *, fixed: bool = True) -> Parameter:
     return Parameter(value, Interval(0.0, 1.0, open_above=True), fixed=fixed)
 
 
-def action_names(model: Model, actions: int) -> tuple[str, ...]:
-    """Names of the actions; their numbers where the model has none."""
-    return model.action_labels() or tuple(map(str, range(actions)))
-
-
 def checked_primitives(
     model: Model, theta: Theta, space: ParameterSpace | None = None
 ) -> Primitives:
     """Primitives at theta after every check on theta, kernel, reward, discount and shocks."""
     require_float64()
+    require_instance(model)
     space = model.space() if space is None else space
     primitives = model.primitives(space.check(theta))
     if primitives.reward.dtype != jnp.float64:
@@ -211,4 +233,10 @@ def checked_primitives(
             "from numpy, not from JAX arrays made before 64-bit floats were switched on."
         )
     primitives.check()
+    check_label_counts(
+        model,
+        state=primitives.states,
+        action=primitives.actions,
+        observation=primitives.observations,
+    )
     return primitives

@@ -8,11 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from pomdpfit import _panel_covariates, _panel_reading
+from pomdpfit import _panel_covariates, _panel_masks
 from pomdpfit._errors import PanelError
+from pomdpfit._labels import check_labels, kept_labels
 from pomdpfit._model import Primitives
 from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._panel_range import check_range
 from pomdpfit._types import ArrayLike, Bool, Float, Int
+from pomdpfit.data._arrays import entry_epochs, integer_pair
+from pomdpfit.data._columns import Columns
+from pomdpfit.data._reading import read_table
+from pomdpfit.data._repairs import Repair, checked_repairs
+from pomdpfit.data._table import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,7 +32,8 @@ class Panel:
     `informs[i, t]` says whether z_{t+1} updates the belief; where it does not, the belief moves by
     P(s' | z, s, a) alone. `entry` is the decision epoch of each agent's first row. `covariates`
     are what a model reads under their names; the number of each agent's group among `groups` is
-    one of them, named "group".
+    one of them, named "group". `observation_labels` and `action_labels` are those that the data
+    were read with, in the order of their codes; none where the data held codes.
     """
 
     z: Int[np.ndarray, "N T"]
@@ -41,6 +49,8 @@ class Panel:
     notes: tuple[str, ...] = ()
     covariates: Mapping[str, Float[np.ndarray, "N T"]] = dataclasses.field(default_factory=dict)
     groups: tuple[Hashable, ...] = ()
+    observation_labels: tuple[Hashable, ...] = ()
+    action_labels: tuple[Hashable, ...] = ()
 
     # ---- ways in ---------------------------------------------------------------------------
 
@@ -62,7 +72,7 @@ class Panel:
                 f"z, a and agents must tell of the same agents, each once, but there are {len(z)}, "
                 f"{len(a)} and {len(set(agents))} of them."
             )
-        sequences = [_panel_reading.integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
+        sequences = [integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
         times = [np.arange(len(z_i)) for z_i, _ in sequences]
         return cls._from_sequences(agents, sequences, times, (), entry)
 
@@ -82,6 +92,7 @@ class Panel:
         group: str | None = None,
         groups: Sequence[Hashable] | None = None,
         covariates: Sequence[str] = (),
+        repair: Repair | Sequence[Repair] = (),
     ) -> "Panel":
         """A pandas or polars frame with one row for each agent and period.
 
@@ -90,25 +101,34 @@ class Panel:
         turns dates into periods; `entry` is the decision epoch of each agent's first row, for a
         finite horizon. `group` holds one label for each agent (see `pf.models.Grouped`), and
         `groups` lists them all in the model's order; `covariates` are columns of numbers that the
-        model reads. Nothing is clamped, wrapped, filled or dropped.
+        model reads. Nothing is clamped, wrapped, filled or dropped, but for what `repair` asks for:
+        `pf.DropRows`, `pf.DropAgents`, `pf.SplitAtGaps`, `pf.TopCode`. For files see
+        `pf.read_panel`.
         """
-        columns = _panel_reading.Columns(
-            agent,
-            time,
-            observation,
-            action,
-            observations,
-            actions,
-            freq,
-            group,
-            tuple(covariates),
-        )
-        reading = _panel_reading.read_frame(frame, columns)
+        labels = (observations, actions, freq, group, groups)
+        columns = Columns(agent, time, observation, action, *labels, tuple(covariates))
+        return cls._from_table(Table.of_frame(frame, columns), repair, entry)
+
+    @classmethod
+    def _from_table(
+        cls,
+        table: Table,
+        repair: Repair | Sequence[Repair],
+        entry: int | Mapping[Hashable, int],
+    ) -> "Panel":
+        """What a frame or a file holds, read by its columns; for `from_frame` and `read_panel`."""
+        reading = read_table(table, checked_repairs(repair))
+        epochs = entry_epochs(entry, reading.came_as) + reading.elapsed
         panel = cls._from_sequences(
-            reading.agents, reading.sequences, reading.times, reading.notes, entry
+            reading.agents, reading.sequences, reading.times, reading.notes, epochs
         )
         if reading.groups is not None:
-            panel = panel.with_groups(reading.groups, groups)
+            panel = panel.with_groups(reading.groups, table.columns.groups)
+        panel = dataclasses.replace(
+            panel,
+            observation_labels=kept_labels(table.columns.observations),
+            action_labels=kept_labels(table.columns.actions),
+        )
         padded = {
             name: np.array([np.pad(row, (0, panel.z.shape[1] - len(row)), "edge") for row in rows])
             for name, rows in reading.covariates.items()
@@ -124,6 +144,7 @@ class Panel:
         notes: tuple[str, ...],
         entry: ArrayLike | int | Mapping[Hashable, int],
     ) -> "Panel":
+        """Rectangles around ragged sequences; everything is scored that can be."""
         N, T = len(sequences), max(len(z) for z, _ in sequences)
         z_all, a_all = np.zeros((N, T), dtype=int), np.zeros((N, T), dtype=int)
         present, acted = np.zeros((N, T), dtype=bool), np.zeros((N, T), dtype=bool)
@@ -132,8 +153,7 @@ class Panel:
             z_all[i, : len(z)], a_all[i, : len(a)] = z, a
             present[i, : len(z)], acted[i, : len(a)] = True, True
             when[i, : len(z)] = times[i]
-        continues = np.zeros((N, T), dtype=bool)
-        continues[:, :-1] = present[:, 1:]
+        continues = _followed(present)
         return cls(
             z=z_all,
             a=a_all,
@@ -142,7 +162,7 @@ class Panel:
             score_observation=continues,
             score_choice=acted,
             informs=continues,
-            entry=_panel_reading.entry_epochs(entry, agents),
+            entry=entry_epochs(entry, agents),
             agents=agents,
             times=when,
             notes=notes,
@@ -158,9 +178,7 @@ class Panel:
     @property
     def continues(self) -> Bool[np.ndarray, "N T"]:
         """Rows that are followed by another row of the same agent."""
-        following = np.zeros_like(self.present)
-        following[:, :-1] = self.present[:, 1:]
-        return following
+        return _followed(self.present)
 
     @property
     def nobs(self) -> int:
@@ -211,20 +229,9 @@ class Panel:
         """The panel with scoring restricted to these masks (N, T); beliefs update all the same."""
         return dataclasses.replace(
             self,
-            score_choice=self.score_choice & self._mask(choice),
-            score_observation=self.score_observation & self._mask(observation),
+            score_choice=self.score_choice & _panel_masks.mask(self, choice),
+            score_observation=self.score_observation & _panel_masks.mask(self, observation),
         )
-
-    def _mask(self, mask: ArrayLike | None) -> np.ndarray:
-        if mask is None:
-            return np.ones_like(self.present)
-        mask = np.asarray(mask)
-        if mask.shape != self.z.shape or mask.dtype != bool:
-            raise PanelError(
-                f"a mask must be a boolean array of shape {self.z.shape}, but it has type "
-                f"{mask.dtype} and shape {mask.shape}."
-            )
-        return mask
 
     def exclude_transitions(self, where: ArrayLike | pd.DataFrame) -> "Panel":
         """Leave these transitions unscored, and let their z' not touch the belief.
@@ -233,8 +240,7 @@ class Panel:
         `pf.impossible_transitions` returns. The belief moves by P(s' | z, s, a) there: after a
         replacement it resets, whatever mileage was read. What was excluded is noted.
         """
-        mask = self._rows(where) if isinstance(where, pd.DataFrame) else self._mask(where)
-        mask = mask & self.continues
+        mask = _panel_masks.transitions(self, where) & self.continues
         note = f"{int(mask.sum())} transitions excluded on request"
         return dataclasses.replace(
             self,
@@ -242,17 +248,6 @@ class Panel:
             informs=self.informs & ~mask,
             notes=(*self.notes, note),
         )
-
-    def _rows(self, frame: pd.DataFrame) -> np.ndarray:
-        number = {agent: i for i, agent in enumerate(self.agents)}
-        mask = np.zeros_like(self.present)
-        for agent, time in zip(frame["agent"], frame["time"], strict=True):
-            i = number.get(agent)
-            found = np.flatnonzero(self.times[i] == time) if i is not None else np.zeros(0, int)
-            if len(found) == 0:
-                raise PanelError(f"the panel has no row for agent {agent!r} at time {time!r}.")
-            mask[i, found[0]] = True
-        return mask
 
     def replaced(self, z: Int[np.ndarray, "N T"], a: Int[np.ndarray, "N T"], seed: int) -> "Panel":
         """A panel of the same shape with other observations and actions, drawn from a model.
@@ -307,34 +302,19 @@ class Panel:
             frame[name] = np.asarray(values)[i, t]
         return frame
 
-    def check(self, primitives: Primitives) -> None:
-        """Raise an error naming agent and period where the panel does not fit the model."""
-        Z, A = primitives.observations, primitives.actions
-        self._refuse(self.present & ((self.z < 0) | (self.z >= Z)), self.z, "observation", Z)
-        self._refuse(self.acted & ((self.a < 0) | (self.a >= A)), self.a, "action", A)
-        if primitives.available is not None:
-            barred = self.acted & ~np.asarray(primitives.available)[self.z, self.a]
-            if barred.any():
-                i, t = np.argwhere(barred)[0]
-                raise PanelError(
-                    f"agent {self.agents[i]!r} at time {self.times[i, t]}: action {self.a[i, t]} "
-                    f"is not available at z={self.z[i, t]}."
-                )
-        if primitives.horizon is not None:
-            late = self.score_choice & (
-                self.entry[:, None] + np.arange(self.z.shape[1]) >= primitives.horizon
-            )
-            if late.any():
-                i, t = np.argwhere(late)[0]
-                raise PanelError(
-                    f"agent {self.agents[i]!r} acts at epoch {self.entry[i] + t}, but the horizon "
-                    f"has only the epochs 0..{primitives.horizon - 1}."
-                )
+    def check(self, primitives: Primitives, model: Any = None) -> None:
+        """Raise an error naming agent and period where the panel does not fit the model.
 
-    def _refuse(self, bad: np.ndarray, values: np.ndarray, what: str, count: int) -> None:
-        if bad.any():
-            i, t = np.argwhere(bad)[0]
-            raise PanelError(
-                f"agent {self.agents[i]!r} at time {self.times[i, t]}: {what} {values[i, t]} is "
-                f"not one of the model's 0..{count - 1} ({int(bad.sum())} such rows)."
-            )
+        With the `model` of these primitives its labels must be the panel's too, where both have
+        words for them.
+        """
+        if model is not None:
+            check_labels(self, model)
+        check_range(self, primitives)
+
+
+def _followed(present: Bool[np.ndarray, "N T"]) -> Bool[np.ndarray, "N T"]:
+    """Where the next row of the same agent is present too."""
+    following = np.zeros_like(present)
+    following[:, :-1] = present[:, 1:]
+    return following

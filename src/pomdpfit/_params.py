@@ -7,7 +7,6 @@ unconstrained vector that optimisers move.
 """
 
 import dataclasses
-import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,7 +16,9 @@ import pandas as pd
 
 from pomdpfit._constraints import AbstractConstraint, Real
 from pomdpfit._errors import ModelError
+from pomdpfit._nearest import nearest
 from pomdpfit._precision import in_float64, require_float64
+from pomdpfit._shown import shown
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
 
@@ -75,6 +76,19 @@ class ParameterSpace:
 
     parameters: Mapping[str, Parameter]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.parameters, Mapping):
+            raise ModelError(
+                "parameters() must return a dict of names and pf.Parameter, not "
+                f"{self.parameters!r:.80}."
+            )
+        for name, parameter in self.parameters.items():
+            if not isinstance(parameter, Parameter):
+                raise ModelError(
+                    f"the parameter {name!r} is {parameter!r:.80}, not a pf.Parameter. Wrap it: "
+                    f"pf.Parameter({parameter!r:.80})."
+                )
+
     @in_float64
     def example(self) -> dict[str, Array]:
         """The example values as a tree."""
@@ -87,7 +101,7 @@ class ParameterSpace:
 
     def free(self, *names: str) -> "ParameterSpace":
         """The same space with these parameters freed (the discount, say)."""
-        self._require_known(names)
+        self.require_known(names)
         for name in names:
             if self.parameters[name].covariate:
                 raise ModelError(f"{name!r} is a covariate: it comes with the panel.")
@@ -164,22 +178,31 @@ class ParameterSpace:
 
     # ---- checks ----------------------------------------------------------------------------
 
-    def _require_known(self, names: Sequence[str]) -> None:
+    def require_known(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.parameters:
-                close = difflib.get_close_matches(name, self.parameters, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise ModelError(
-                    f"there is no parameter named {name!r}; the parameters are "
-                    f"{', '.join(self.parameters)}.{hint}"
+                    f"there is no parameter named {shown(name)}; the parameters are "
+                    f"{', '.join(self.parameters)}.{nearest(name, self.parameters)}"
                 )
+
+    def require_name(self, name: str, place: str) -> None:
+        """Raise unless the name is that of a parameter or of one of its entries."""
+        if name not in self.parameters and name not in self.names:
+            entries = [entry for entry in self.names if entry not in self.parameters]
+            such = f", and entries such as {entries[0]}" if entries else ""
+            raise ModelError(
+                f"{place} names {shown(name)}, which is no parameter; there are "
+                f"{', '.join(self.parameters)}{such}."
+                f"{nearest(name, [*self.parameters, *self.names])}"
+            )
 
     @in_float64
     def check(self, theta: Theta) -> dict[str, Array]:
         """theta in float64 and in this space's order, or an error that names the entry."""
         if not isinstance(theta, Mapping):
             raise ModelError(f"theta must be a mapping of names to values, not {type(theta)}.")
-        self._require_known(list(theta))
+        self.require_known(list(theta))
         checked = {}
         for name, parameter in self.parameters.items():
             if name not in theta:

@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import bellman_operator
+from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import ModelError
-from pomdpfit._fixed_point import solve_finite
+from pomdpfit._fixed_point import continuation_values
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int
@@ -52,22 +52,22 @@ def action_values(
     primitives: Primitives, scheme: AbstractScheme, following: Float[Array, "*H Z n c"]
 ) -> ActionValues:
     """Q = r + beta E V for the value that follows (one for each epoch with a finite horizon)."""
-    return action_values_and_gap(primitives, scheme, following)[0]
+    return action_values_and_gap(bellman_operator(primitives, scheme), following)[0]
 
 
 def action_values_and_gap(
-    primitives: Primitives, scheme: AbstractScheme, following: Float[Array, "*H Z n c"]
+    operator: BellmanOperator, following: Float[Array, "*H Z n c"]
 ) -> tuple[ActionValues, Float[Array, "*H Z n c"]]:
-    """Q, and T V - V: zero at the value that belongs to these primitives."""
-    operator = bellman_operator(primitives, scheme)
-    if primitives.horizon is None:
+    """Q, and T V - V: zero at the value that belongs to the operator's primitives."""
+    if operator.primitives.horizon is None:
         q = operator.action_values(following)
         gap = operator.image(q) - following
     else:
         q = jax.lax.map(operator.action_values, following)
-        gap = solve_finite(primitives, scheme) - following
+        gap = continuation_values(operator) - following
     q = jnp.moveaxis(q, -3, -1)
-    return ActionValues(q.reshape(*q.shape[:-3], -1, q.shape[-1]), primitives, scheme), gap
+    table = q.reshape(*q.shape[:-3], -1, q.shape[-1])
+    return ActionValues(table, operator.primitives, operator.scheme), gap
 
 
 def checked_arguments(
@@ -84,8 +84,13 @@ def checked_arguments(
         raise ModelError(
             f"a belief has {primitives.states} entries here, but x has shape {x.shape}."
         )
-    if np.any(~(x >= 0)) or np.any(np.abs(x.sum(axis=-1) - 1) > SUM_TOLERANCE):
-        raise ModelError("x must be a belief: entries not negative that sum to 1.")
+    wrong = ~(x >= 0).all(axis=-1) | ~(np.abs(x.sum(axis=-1) - 1) <= SUM_TOLERANCE)
+    if np.any(wrong):
+        bad = x[wrong][0]
+        raise ModelError(
+            "x must be a belief: entries not negative that sum to 1, but it holds "
+            f"({', '.join(f'{p:.6g}' for p in bad)}), which sums to {bad.sum():.6g}."
+        )
     horizon = primitives.horizon
     if (t is None) != (horizon is None):
         need = "needs the epoch t" if t is None else "takes no epoch t: its horizon is infinite"

@@ -11,6 +11,7 @@ import numpy as np
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._own_code import require_instance
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._scene import Scene
@@ -59,13 +60,10 @@ class KnownPrior(AbstractPrior):
     def data(self, agents: Sequence[Hashable], states: int) -> Float[Array, "#N S"]:
         """The beliefs, refused (never renormalised) if they are off the simplex."""
         if isinstance(self.belief, Mapping):
-            missing = [agent for agent in agents if agent not in self.belief]
-            if missing:
-                raise ModelError(f"the known prior has no belief for agent {missing[0]!r}.")
-            belief = np.array([self.belief[agent] for agent in agents], dtype=float)
+            belief = _as_numbers([_of_agent(self.belief, agent) for agent in agents])
         else:
-            belief = np.atleast_2d(np.asarray(self.belief, dtype=float))
-        if belief.shape[1] != states or belief.shape[0] not in {1, len(agents)}:
+            belief = np.atleast_2d(_as_numbers(self.belief))
+        if belief.ndim != 2 or belief.shape[1] != states or len(belief) not in {1, len(agents)}:
             raise ModelError(
                 f"a known prior needs shape ({states},) or ({len(agents)}, {states}) here, but it "
                 f"has {belief.shape}."
@@ -77,7 +75,10 @@ class KnownPrior(AbstractPrior):
             ]
             for i in range(len(belief))
         ]
-        Simplex().check(belief, np.array(names, dtype=object))
+        try:
+            Simplex().check(belief, np.array(names, dtype=object))
+        except ModelError as error:
+            raise ModelError(f"pf.KnownPrior(x0): {error}") from error
         return jnp.asarray(belief)
 
     def rule(self) -> "KnownPrior":
@@ -87,6 +88,26 @@ class KnownPrior(AbstractPrior):
     def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """As given."""
         return data
+
+
+def _of_agent(belief: Mapping[Hashable, ArrayLike], agent: Hashable) -> ArrayLike:
+    """The belief of an agent; a part (agent, k) of one that was split at a gap may have its."""
+    if agent in belief:
+        return belief[agent]
+    if isinstance(agent, tuple) and len(agent) == 2 and agent[0] in belief:
+        return belief[agent[0]]
+    raise ModelError(f"the known prior has no belief for agent {agent!r}.")
+
+
+def _as_numbers(belief: ArrayLike | Sequence) -> np.ndarray:
+    """An array of numbers, or an error: rows of different lengths and words are neither."""
+    try:
+        return np.asarray(belief, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"a known prior must be an array of probabilities, one row for all agents or one each, "
+            f"all of the same length, but it is {belief!r}."
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +203,7 @@ def checked_with_prior(
     model: Model, theta: Theta, prior: AbstractPrior | None
 ) -> tuple[Primitives, AbstractPrior, dict[str, Array]]:
     """Primitives, prior and theta (the prior's parameters included), all of them checked."""
+    require_instance(model)
     own = model.space()
     primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
     prior = prior_or_default(prior, primitives.states)

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._fixed_point import multipliers, value_mover
 from pomdpfit._model import Model, Primitives
 from pomdpfit._priors import AbstractPrior
@@ -42,15 +43,26 @@ class Problem(eqx.Module):
         """The primitives of every context, stacked."""
         return for_each_context(lambda w: self.model.primitives({**theta, **w}), covariates)
 
+    def _operators(self, theta: Theta, covariates: Covariates) -> BellmanOperator:
+        """The Bellman operator of every context, stacked.
+
+        Made in one way wherever it is needed, so that a program has it once.
+        """
+        make = lambda w: bellman_operator(self.model.primitives({**theta, **w}), self.grid)
+        return for_each_context(make, covariates)
+
     def stage(self, theta: Theta, value: Value, data: Data) -> Stage:
         """Without a value there are no choices to be scored."""
         return self._stage_and_gap(theta, value, data)[0]
 
     def _stage_and_gap(self, theta: Theta, value: Value, data: Data) -> tuple[Stage, Value]:
-        primitives = self.primitives(theta, data.covariates)
-        scene, gap = None, None
-        if value is not None:
-            scene, gap = make_scene(primitives, value, self.grid)
+        if value is None:
+            scene, gap = None, None
+            primitives = self.primitives(theta, data.covariates)
+        else:
+            operators = self._operators(theta, data.covariates)
+            scene, gap = make_scene(operators, value)
+            primitives = operators.primitives
         x0 = self.prior.beliefs(theta, data.prior, data.panel, scene)
         return Stage(stacked_kernel(primitives.kernel), x0, scene), gap
 
@@ -71,10 +83,8 @@ class Problem(eqx.Module):
         """lambda, for a function of the stage with derivative `back`."""
         _, in_value = self.pull(free, fixed, value, data, back, jnp.zeros_like(value))
         assert in_value is not None
-        each = lambda primitives, value, back: multipliers(
-            primitives, value, back, self.grid, self.plan
-        )
-        return self._by_context(each, free | fixed, data.covariates, value, in_value)
+        each = lambda operator, value, back: multipliers(operator, value, back, self.plan)
+        return self.by_context(each, free | fixed, data.covariates, value, in_value)
 
     def mover(
         self, theta: Theta, names: Iterable[str], value: Value, data: Data
@@ -99,26 +109,29 @@ class Problem(eqx.Module):
     def _value_mover(
         self, theta: Theta, value: Array, covariates: Covariates
     ) -> Callable[[Float[Array, "p C *H Z n c"]], Float[Array, "p C *H Z n c"]]:
-        mover = lambda primitives, value: value_mover(primitives, value, self.grid, self.plan)
+        mover = lambda operator, value: value_mover(operator, value, self.plan)
         if not covariates:
-            one = mover(self.model.primitives(theta), value[0])
+            one = mover(_first(self._operators(theta, {})), value[0])
             return lambda gap: one(gap[:, 0])[:, None]
-        each = lambda primitives, value, gap: mover(primitives, value)(gap)
+        each = lambda operator, value, gap: mover(operator, value)(gap)
 
         def of(gap: Array) -> Array:
             rows = value, jnp.swapaxes(gap, 0, 1)
-            return jnp.swapaxes(self._by_context(each, theta, covariates, *rows), 0, 1)
+            return jnp.swapaxes(self.by_context(each, theta, covariates, *rows), 0, 1)
 
         return of
 
-    def _by_context(
+    def by_context(
         self, each: Callable, theta: Theta, covariates: Covariates, *rows: Array
     ) -> Array:
         """One context after the other: each is as much work as a machine has room for."""
-
-        def one(row: tuple[dict, tuple]) -> Array:
-            return each(self.model.primitives({**theta, **row[0]}), *row[1])
-
+        operators = self._operators(theta, covariates)
         if not covariates:
-            return one(({}, tuple(part[0] for part in rows)))[None]
-        return jax.lax.map(one, (dict(covariates), rows))
+            return each(_first(operators), *(part[0] for part in rows))[None]
+        moving, rest = eqx.partition(operators, eqx.is_array)
+        one = lambda row: each(eqx.combine(row[0], rest), *row[1])
+        return jax.lax.map(one, (moving, rows))
+
+
+def _first(operators: BellmanOperator) -> BellmanOperator:
+    return jax.tree.map(lambda leaf: leaf[0], operators)

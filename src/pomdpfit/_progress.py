@@ -4,10 +4,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int], None]
+RESUMED = "resumed: "  # how what is told begins where work goes on from a checkpoint
+
+COMPILING = "compiling (once for a model and a panel's shape; half a minute or more for large ones)"
 
 
 def silent(what: str, done: int, total: int) -> None:
     """The default: say nothing."""
+
+
+def told_of_compilation(tell: Progress) -> Progress:
+    """`tell`, which hears first that programs are compiled: the first thing done ends that."""
+    compiling = True
+    tell(COMPILING, 0, 1)
+
+    def heard(what: str, done: int, total: int) -> None:
+        nonlocal compiling
+        if compiling and done > 0:
+            compiling = False
+            tell(COMPILING, 1, 1)
+        tell(what, done, total)
+
+    return heard
 
 
 @contextmanager

@@ -9,9 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pomdpfit._errors import ModelError
+from pomdpfit._nearest import nearest
+from pomdpfit._shown import shown
 from pomdpfit._types import Float
 
 _ENTRY = "_entry_"
+_LISTED = 40  # names in a message
+_DEEPEST = 500  # operations in one another, of which a sum of 500 terms has as many
+_UNEQUAL = ("<", ">", "≤", "≥", "!=", "≠")
 
 
 class Restrictions(NamedTuple):
@@ -29,6 +34,10 @@ class _Affine(NamedTuple):
     level: float
 
 
+class _UnknownEntry(Exception):
+    """Something that is written like an entry and is none."""
+
+
 def parse_restrictions(texts: str | Sequence[str], names: Sequence[str]) -> Restrictions:
     """R and q of texts such as "RC = 10" or "2 * cost[good] = cost[bad] + 1"; linear ones only."""
     texts = (texts,) if isinstance(texts, str) else tuple(texts)
@@ -39,15 +48,21 @@ def parse_restrictions(texts: str | Sequence[str], names: Sequence[str]) -> Rest
 
 def _row(text: str, names: list[str]) -> _Affine:
     """left - right of one equation."""
-    sides = _plain(text, names).split("=")
+    plain = _plain(text, names)
+    if any(sign in plain for sign in _UNEQUAL):
+        raise ModelError(
+            f"the restriction {shown(text)} is an inequality; only equations are possible. Bounds "
+            "belong to a parameter's constraint: pf.Parameter(value, pf.Interval(low, high))."
+        )
+    sides = plain.split("=")
     if len(sides) != 2:
-        raise ModelError(f"a restriction has one equals sign, but this one reads {text!r}.")
+        raise ModelError(f"a restriction has one equals sign, but this one reads {shown(text)}.")
     left, right = (_side(side, text, names) for side in sides)
     row = _Affine(left.slope - right.slope, left.level - right.level)
     if not (np.isfinite(row.slope).all() and np.isfinite(row.level)):
-        raise ModelError(f"the restriction {text!r} holds a number that is not finite.")
+        raise ModelError(f"the restriction {shown(text)} holds a number that is not finite.")
     if not row.slope.any():
-        raise ModelError(f"the restriction {text!r} names no parameter.")
+        raise ModelError(f"the restriction {shown(text)} names no parameter.")
     return row
 
 
@@ -66,29 +81,61 @@ def _side(side: str, text: str, names: list[str]) -> _Affine:
     try:
         if _ENTRY in text:
             raise ValueError(f"{_ENTRY!r} is not understood")
-        return _affine(ast.parse(side.strip(), mode="eval").body, len(names))
+        return _affine(_tree(side.strip()), len(names))
+    except _UnknownEntry as error:
+        name = re.sub(rf"{_ENTRY}(\d+)", lambda found: names[int(found.group(1))], str(error))
+        raise ModelError(
+            f"the restriction {shown(text)} names {shown(name)}, but there is no such entry; "
+            f"entries are {_listed(names)}.{nearest(name, names)}"
+        ) from error
     except (SyntaxError, ValueError, OverflowError) as error:
         raise ModelError(
-            f"the restriction {text!r} is not linear in known entries ({error}). Entries are "
-            f"{', '.join(names)}."
+            f"the restriction {shown(text)} is not linear in known entries ({error}). Entries are "
+            f"{_listed(names)}."
         ) from error
 
 
-def _affine(node: ast.expr, count: int) -> _Affine:
+def _tree(side: str) -> ast.expr:
+    """The expression, parsed and never run."""
+    try:
+        return ast.parse(side, mode="eval").body
+    except (MemoryError, RecursionError):  # how Python's parser says that it is too deep a nest
+        raise ValueError("it is nested too deeply") from None
+
+
+def _unparsed(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:_LISTED])}{' ...' if len(names) > _LISTED else ''}"
+
+
+def _affine(node: ast.expr, count: int, depth: int = 0) -> _Affine:
     """The value of an expression; ValueError where it is not affine."""
+    if depth > _DEEPEST:
+        raise ValueError("it is nested too deeply")
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _Affine(np.zeros(count), float(value))
     if isinstance(node, ast.Name) and node.id.startswith(_ENTRY):
-        return _Affine(np.eye(count)[int(node.id.removeprefix(_ENTRY))], 0.0)
+        slope = np.zeros(count)
+        slope[int(node.id.removeprefix(_ENTRY))] = 1.0
+        return _Affine(slope, 0.0)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         sign = -1.0 if isinstance(node.op, ast.USub) else 1.0
-        inner = _affine(node.operand, count)
+        inner = _affine(node.operand, count, depth + 1)
         return _Affine(sign * inner.slope, sign * inner.level)
     if isinstance(node, ast.BinOp):
-        return _combined(node, _affine(node.left, count), _affine(node.right, count))
-    what = node.id if isinstance(node, ast.Name) else type(node).__name__
-    raise ValueError(f"{what!r} is not understood")
+        return _combined(
+            node, _affine(node.left, count, depth + 1), _affine(node.right, count, depth + 1)
+        )
+    if isinstance(node, ast.Name | ast.Subscript):
+        raise _UnknownEntry(_unparsed(node))
+    raise ValueError("only sums and multiples of entries are")
 
 
 def _combined(node: ast.BinOp, left: _Affine, right: _Affine) -> _Affine:
@@ -102,4 +149,4 @@ def _combined(node: ast.BinOp, left: _Affine, right: _Affine) -> _Affine:
         return _Affine(factor.level * other.slope, factor.level * other.level)
     if isinstance(node.op, ast.Div) and not right.slope.any() and right.level != 0:
         return _Affine(left.slope / right.level, left.level / right.level)
-    raise ValueError("only sums and multiples are")
+    raise ValueError("only sums and multiples of entries are")

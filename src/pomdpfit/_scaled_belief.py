@@ -77,7 +77,10 @@ def bayes(
     """
     mass = (belief.mantissa[:, None] * matrix).sum(axis=0)
     total = mass.sum(axis=0)
-    x = mass / jnp.where(total > 0, total, 1.0)
+    # A tiny total is lifted by a power of two, which changes no bit: its square, in the derivative
+    # of the quotient, would be zero, and spoil that of the careful step, which is taken then.
+    lift = jnp.where(total < 2.0**_SMALLEST, 2.0**600, 1.0)
+    x = lift * mass / jnp.where(total > 0, lift * total, 1.0)
     large = jnp.where(x > 0, x, 1.0).min() >= 2.0**_SMALLEST
 
     def as_it_is() -> tuple[ScaledBelief, Step]:
@@ -107,8 +110,11 @@ def _careful_bayes(
     gap = _power_of_two(exponent[:, None] - to)
     mass = (belief.mantissa[:, None] * gap * matrix).sum(axis=0)
     total = (mass * _power_of_two(to - highest)).sum(axis=0)
+    # The size of a tiny total goes into the exponent: its square, in derivatives, would be zero.
+    own = jnp.where(total > 0, _exponent_of(total), 0)
+    mass, total = mass * _power_of_two(-own), total * _power_of_two(-own)
     new = _normalised(mass / jnp.where(total > 0, total, 1.0), to - highest)
-    return new, Step(belief.x, total, highest.astype(jnp.int32))
+    return new, Step(belief.x, total, (highest + own).astype(jnp.int32))
 
 
 def _normalised(mass: Float[Array, "S N"], exponent: Int[Array, "S N"]) -> ScaledBelief:

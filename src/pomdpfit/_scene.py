@@ -13,11 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._bellman import BellmanOperator
 from pomdpfit._interpolate import interpolate
 from pomdpfit._kernel import Kernel
-from pomdpfit._model import Primitives
 from pomdpfit._policy import ActionValues, action_values_and_gap
-from pomdpfit._schemes import AbstractScheme
 from pomdpfit._shocks import AbstractShock
 from pomdpfit._types import Array, Float, Int
 
@@ -112,15 +111,14 @@ def stacked_kernel(kernel: Kernel) -> Kernel:
 
 
 def make_scene(
-    primitives: Primitives, value: Float[Array, "C *H Z n c"], scheme: AbstractScheme
+    operators: BellmanOperator, value: Float[Array, "C *H Z n c"]
 ) -> tuple[Scene, Float[Array, "C *H Z n c"]]:
-    """Action values of every context, from primitives and values with a leading context axis.
+    """Action values of every context, from operators and values with a leading context axis.
 
     And T V - V of every context.
     """
-    each = lambda primitives, value: action_values_and_gap(primitives, scheme, value)
-    values, gap = jax.vmap(each)(primitives, value)
-    return Scene(stacked_kernel(primitives.kernel), values), gap
+    values, gap = jax.vmap(action_values_and_gap)(operators, value)
+    return Scene(stacked_kernel(operators.primitives.kernel), values), gap
 
 
 def single_scene(values: ActionValues) -> Scene:

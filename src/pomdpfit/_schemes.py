@@ -154,7 +154,8 @@ class Smooth(AbstractScheme):
         direction = direction[..., None, :]
         here = jnp.where((sigma > 0)[..., None], mass, direction)
         total = jnp.where(sigma > 0, sigma, slope)
-        y = here[..., 1] / jnp.where(total != 0, total, 1.0)
+        lift = _lift(total)
+        y = lift * here[..., 1] / jnp.where(total != 0, lift * total, 1.0)
         left, t = self._cell(y)
         value, scaled_slope = _hermite(t), _hermite_derivative(t)
         along = h * slope[..., None] * value + (
@@ -191,8 +192,17 @@ def _next_beliefs(nodes: np.ndarray, kernel: Float[Array, "*b K S S"]) -> tuple[
     either = jax.lax.stop_gradient(mass.sum(axis=-3, keepdims=True))
     total = either.sum(axis=-1, keepdims=True)
     blind = jnp.where(total > 0, either / jnp.where(total > 0, total, 1.0), 1.0 / nodes.shape[-1])
-    belief = mass / jnp.where(possible, sigma, 1.0)[..., None]
+    lift = _lift(sigma)
+    belief = lift[..., None] * mass / jnp.where(possible, lift * sigma, 1.0)[..., None]
     return sigma, jnp.where(possible[..., None], belief, blind)
+
+
+def _lift(sigma: Array) -> Array:
+    """A power of two that both sides of a quotient may be multiplied by without a change of bits.
+
+    Where sigma is tiny, its square, in the derivative of the quotient, would be zero.
+    """
+    return jnp.where(jnp.abs(sigma) < 2.0**-500, 2.0**600, 1.0)
 
 
 def _hermite_positions(left: Array) -> Array:

@@ -137,7 +137,7 @@ def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Resul
     residual, coefficients = np.asarray(state.residual), np.asarray(state.coefficients)
     if not np.isfinite(residual):
         result = Result.NOT_FINITE
-    elif enough(residual, coefficients, solver.tolerance):
+    elif enough(residual, np.abs(coefficients).max(), solver.tolerance):
         result = Result.CONVERGED
     else:
         result = Result.MAX_STEPS

@@ -18,7 +18,7 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Int
 
 _LEAST_SHARED = 4  # z with one law that are read together; fewer are read each by itself
-_UNROLLED = 32  # reads of a law that are written out; more are looped over
+_UNROLLED = 32
 
 
 class Stencil(eqx.Module):
@@ -199,8 +199,8 @@ def _piece(
     if pattern.blind:  # every node reads the same
         position, weight = position[:, :, :, :1], weight[:, :, :, :1]
     return Piece(
-        successors[:, own, : pattern.slots].astype(np.int32),
-        position.astype(np.int32),
+        successors[:, own, : pattern.slots].astype(np.uint32),
+        position.astype(np.uint32),
         weight,
         actions,
         tuple(map(int, law)),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import itertools
 import textwrap
 
 import numpy as np
@@ -19,6 +20,8 @@ LATEX_CHARACTERS = str.maketrans(
     }
 )
 
+_LABELS = 20  # columns for the names of facts, more where one is longer
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Summary:
@@ -35,11 +38,7 @@ class Summary:
         width = max(len(line) for line in body.splitlines())
         width = max(width, 78)
         lines = [self.title.center(width), "=" * width]
-        half = (len(self.facts) + 1) // 2
-        for k in range(half):
-            left = self._fact(k, width // 2)
-            right = self._fact(k + half, width // 2) if k + half < len(self.facts) else ""
-            lines.append(f"{left:<{width // 2}}{right}".rstrip())
+        lines += self._facts(width)
         lines += ["-" * width, body, "=" * width]
         lines += [line for note in self.notes for line in _wrapped(f"* {note}", width)]
         return "\n".join(lines)
@@ -89,9 +88,15 @@ class Summary:
         ]
         return "\n".join(lines)
 
-    def _fact(self, k: int, width: int) -> str:
-        name, value = self.facts[k]
-        return f"{name + ':':<20}{value}"
+    def _facts(self, width: int) -> list[str]:
+        """In two columns, or one below the other where that would run them together."""
+        names = max([_LABELS, *(len(name) + 2 for name, _ in self.facts)])
+        told = [f"{name + ':':<{names}}{value}" for name, value in self.facts]
+        half = (len(told) + 1) // 2
+        if max(map(len, told), default=0) > width // 2 - 2:
+            return told
+        pairs = itertools.zip_longest(told[:half], told[half:], fillvalue="")
+        return [f"{left:<{width // 2}}{right}".rstrip() for left, right in pairs]
 
     def _formatted(self) -> pd.DataFrame:
         """Numbers as text, four digits after the point or four that count; blanks for none."""

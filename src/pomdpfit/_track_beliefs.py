@@ -73,7 +73,7 @@ def _run(  # type: ignore[no-untyped-def]
     model: Model, theta: Theta, panel: Panel, prior: AbstractPrior | None
 ):
     primitives, prior, theta = checked_with_prior(model, theta, prior)
-    panel.check(primitives)
+    panel.check(primitives, model)
     x0 = prior.beliefs(theta, prior.data(panel.agents, primitives.states))
     covariates, context = panel.contexts(model.space().covariates, model.group_labels())
     kernel = _stacked(model, theta, covariates)

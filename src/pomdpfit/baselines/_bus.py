@@ -8,6 +8,7 @@ from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._model import discount_parameter
 from pomdpfit._params import Parameter
+from pomdpfit._shown import shown
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.baselines._mdp import MDP
 
@@ -40,7 +41,7 @@ class BusEngine(MDP):
         reset: str = "at_zero",
     ) -> None:
         if reset not in _RESETS:
-            raise ModelError(f"reset must be one of {_RESETS}, but it is {reset!r}.")
+            raise ModelError(f"reset must be one of {_RESETS}, but it is {shown(reset)}.")
         if increments < 2 or bins < increments:
             raise ModelError(
                 f"there must be at least 2 increments and as many bins, but there are {increments} "

@@ -12,6 +12,8 @@ import numpy as np
 
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import ModelError
+from pomdpfit._labels import check_label_counts
+from pomdpfit._own_code import own_code, returned
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._precision import require_float64
 from pomdpfit._types import Array, ArrayLike, Bool, Float, Int, Theta
@@ -25,7 +27,7 @@ class MDP(eqx.Module):
     reward(theta)      r[z, a]
 
     Shocks are Gumbel of scale one, and the horizon is infinite. Override `available` and
-    `action_labels` where they differ from all actions and plain numbers.
+    the label methods where they differ from all actions and plain numbers.
     """
 
     @abc.abstractmethod
@@ -52,15 +54,19 @@ class MDP(eqx.Module):
         """Names of the actions; None for their numbers."""
         return None
 
+    def observation_labels(self) -> tuple[str, ...] | None:
+        """Names of the observations; None for those of the panel, or their numbers."""
+        return None
+
     def space(self) -> ParameterSpace:
         """All parameters, with constraints and labels."""
-        parameters = self.parameters()
-        if "discount" not in parameters and type(self).discount is MDP.discount:
+        space = ParameterSpace(self.parameters())
+        if "discount" not in space.parameters and type(self).discount is MDP.discount:
             raise ModelError(
                 "parameters() must hold 'discount', for example "
                 "'discount': pf.discount_parameter(0.95)."
             )
-        return ParameterSpace(parameters)
+        return space
 
     def example(self) -> dict[str, Array]:
         """The example values as a labelled tree."""
@@ -135,8 +141,12 @@ class Tables:
 
 @eqx.filter_jit
 def _build(mdp: MDP, theta: Theta) -> tuple[Array, Array, Array]:
-    built = (mdp.transition(theta), mdp.reward(theta), mdp.discount(theta))
-    return tuple(jnp.asarray(value) for value in built)  # type: ignore[return-value]
+    built = []
+    mends = {"transition": "return P[z, a, z'].", "reward": "return r[z, a].", "discount": ""}
+    for name, mend in mends.items():
+        with own_code(name, theta):
+            built.append(jnp.asarray(returned(name, getattr(mdp, name)(theta), None, mend)))
+    return tuple(built)  # type: ignore[return-value]
 
 
 def checked_tables(mdp: MDP, theta: Theta, space: ParameterSpace) -> Tables:
@@ -157,6 +167,7 @@ def checked_tables(mdp: MDP, theta: Theta, space: ParameterSpace) -> Tables:
         available=None if available is None else np.asarray(available, dtype=bool),
     )
     tables.check()
+    check_label_counts(mdp, action=tables.actions, observation=tables.observations)
     return tables
 
 

@@ -44,7 +44,7 @@ class NFXPLikelihood(AbstractLikelihood):
         example = self.space.example()
         tables = checked_tables(mdp, example, self.space)
         # Panel.check asks for sizes and available actions alone, which tables have too.
-        panel.check(cast(Primitives, tables))
+        panel.check(cast(Primitives, tables), mdp)
         self._dynamics = names_read(mdp.transition, example)
         self._belief = np.ones((*panel.z.shape, 1))
         self._read_panel(tables)

@@ -118,8 +118,11 @@ class Certificate(eqx.Module):
         """Whether a solution lies inside: values at every node, differences of Q half-way too.
 
         A check at these points, not a proof; and it says little where `reason` is not empty and
-        the discount is near one, for the bounds are wide then.
+        the discount is near one, for the bounds are wide then. A solution by linear interpolation
+        on the certificate's own grid is V_U itself, so what its residual rho leaves open,
+        rho / (1 - beta), is allowed for.
         """
+        slack = _left_open(solution)
         states, horizon = self.primitives.states, self.primitives.horizon
         nodes = self.upper.grid.beliefs(states)
         between = 0.5 * (nodes + 1.0 / states) if states > 2 else 0.5 * (nodes[:-1] + nodes[1:])
@@ -129,12 +132,12 @@ class Certificate(eqx.Module):
             epoch = None if t is None else np.asarray(t)
             low, high = self.value_bounds(z, nodes, epoch)
             value = np.asarray(solution.value(z, nodes, epoch))
-            inside = np.all((low <= value) & (value <= high))
+            inside = np.all((low - slack <= value) & (value <= high + slack))
             for x in (nodes, between):
                 low, high = self.difference_bounds(z, x, epoch)
                 q = np.asarray(solution.q(z, x, epoch))
                 difference = q - q[..., b : b + 1]
-                inside &= np.all((low <= difference) & (difference <= high))
+                inside &= np.all((low - slack <= difference) & (difference <= high + slack))
             if not inside:
                 return False
         return True
@@ -150,6 +153,13 @@ class Certificate(eqx.Module):
                 f"{self.difference_width:.3g} at every z and x"
             )
         return "\n".join(lines)
+
+
+def _left_open(solution: Any) -> float:
+    """How far a solution may be from its own fixed point; with a finite horizon, not at all."""
+    if solution.primitives.horizon is not None:
+        return 0.0
+    return float(solution.residual / (1.0 - solution.primitives.discount))
 
 
 def _as_numpy(bounds: tuple[Array, Array]) -> tuple[np.ndarray, np.ndarray]:

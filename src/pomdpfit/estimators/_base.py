@@ -13,6 +13,7 @@ from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Float
 from pomdpfit.estimators._climb import climb
+from pomdpfit.estimators._kept_climb import KeptClimb
 from pomdpfit.estimators._objective import Objective
 from pomdpfit.estimators._walk import Climb, Walk, attend
 
@@ -33,11 +34,16 @@ class AbstractOptimiser(abc.ABC):
         """Climb from phi; `agents` is how many of them count."""
 
     def run(
-        self, objective: Objective, phi: Float[np.ndarray, "n"], tell: Tell | None = None
+        self,
+        objective: Objective,
+        phi: Float[np.ndarray, "n"],
+        tell: Tell | None = None,
+        kept: KeptClimb | None = None,
     ) -> Climb:
-        """Climb from phi, with all answers from one objective."""
+        """Climb from phi, with all answers from one objective; kept on the way if asked for."""
         agents = int(np.count_nonzero(objective.agent_weights))
-        return attend(objective, self.walk(objective.entries, phi, agents, tell))
+        walk = self.walk(objective.entries, phi, agents, tell)
+        return attend(objective, walk) if kept is None else kept.attended(objective, walk)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pomdpfit._setting import Setting
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._tables import mode_table, start_table
 from pomdpfit.estimators._verdict import verdict
-from pomdpfit.inference._information import information_at
+from pomdpfit.inference._information import information_at, scores_along
 
 
 def finish(
@@ -34,14 +34,16 @@ def finish(
     bound = entries.at_bound(phi)
     # Entries further back follow from those before them: the last of a row is the derived one.
     chart = entries.chart(phi, held=bound, priority=np.arange(len(phi), dtype=float))
-    terms = likelihood.terms(best.theta, start=best.warm)
     first = None
     if setting.estimator.by_stages:
         owners = space.only(entries.leaves).owners
         first = np.array([owners[k] in likelihood.dynamics for k in chart.independent], dtype=bool)
-    last, scores = best.climbs[-1], None
+    last = best.climbs[-1]
     if last.scores is not None and np.array_equal(last.phi, phi):  # not under other names
         scores = last.scores.along(chart.jacobian)
+        terms = likelihood.terms(best.theta, start=best.warm)
+    else:
+        terms, scores = scores_along(likelihood, entries, best.theta, chart, best.warm)
     information = information_at(
         likelihood, entries, best.theta, chart, first, terms.start, scores, hessian=hessian
     )
@@ -69,7 +71,7 @@ def finish(
         gain=best.climbs[-1].gain,
         dimension=dimension,
         incidental=0 if priors is None else own,
-        modes=mode_table(likelihood, ranked),
+        modes=mode_table(likelihood, ranked, terms.parts().sum(axis=0)),
         starts=start_table(likelihood, ranked, ended, begun),
         traces=tuple((climb.trace, climb.norms) for climb in best.climbs),
         agent_priors=priors,

@@ -4,6 +4,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from pomdpfit._errors import (
     SolveError,
 )
 from pomdpfit._estimate import Estimate
+from pomdpfit._fingerprint import model_fingerprint
+from pomdpfit._identical_states import warn_of_identical_states
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, silent, told_of_compilation
 from pomdpfit._restrictions import Restrictions, parse_restrictions
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
@@ -29,6 +32,7 @@ from pomdpfit._version import __version__
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._finish import finish
 from pomdpfit.estimators._joint import Joint
+from pomdpfit.estimators._kept_search import open_search
 from pomdpfit.estimators._modes import rank
 from pomdpfit.estimators._naming import Naming, align_paths, find_naming
 from pomdpfit.estimators._paths import Path
@@ -55,6 +59,7 @@ def fit(
     n_jobs: int = 1,
     batch: int | None = None,
     skip_hessian: bool = False,
+    checkpoint: str | FilePath | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """Estimate a model (with hidden states, or a fully observed `baselines.MDP`) from a panel.
@@ -62,7 +67,8 @@ def fit(
     estimator    pf.Joint() (default), pf.TwoStage() or pf.SoftPolicyGradient()
     start        where to start; the model's example if not given, missing leaves likewise
     starts       how many points to start from in all (5 with hidden states, else 1), drawn far and
-                 wide; or points of your own, a list or a mapping from a name, tried beside `start`
+                 wide; or points of your own, a list or a mapping from a name, tried beside
+                 `start` and the drawn ones
     fixed, free  parameters held at a value (a leaf, or an entry such as "cost[good]"), and fixed
                  ones let go (the discount)
     constraints  linear equations such as "cost[good] = cost[bad]"
@@ -71,6 +77,9 @@ def fit(
                  size if not given (see `bootstrap`), 1 for one after the other
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
                  then those of outer products, and that this is a maximum rests on the gradient
+    checkpoint   a folder that keeps climbs, finished and under way: after an interruption the same
+                 call goes on from there, to the same estimate; other data, model or options are
+                 refused
 
     What came out of every start is in `modes` and `starts` of the result.
     """
@@ -86,13 +95,23 @@ def fit(
     estimator.check(likelihood, restrictions)
     space = likelihood.space
     if all(p.fixed for p in space.parameters.values()):
-        raise EstimationError("every parameter is fixed: there is nothing to estimate.")
+        held = [name for name in space.parameters if name not in space.covariates]
+        raise EstimationError(
+            "every parameter is fixed: there is nothing to estimate. Let one go with free=[...] "
+            f"(--free NAME): {', '.join(held)}."
+        )
     paths = starting_points(likelihood, restrictions, start, starts, seed)
+    width = chosen_width(likelihood, len(paths), n_jobs, batch)
+    asked = {"start": start, "starts": starts, "fixed": fixed or {}, "free": free}
+    asked |= {"constraints": constraints, "seed": seed, "batch": width}
+    kept = open_search(checkpoint, setting, asked, tell)
+    tell = told_of_compilation(tell)
+    drawn = lambda: draw_starts(space, paths[0].theta, 1, seed, restrictions)[0]
+    warn_of_identical_states(likelihood, paths[0].theta, drawn)
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
-    width = chosen_width(likelihood, len(paths), n_jobs, batch)
-    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell, width)
+    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell, width, kept)
     alive = [path for path in ended if path.alive]
     if not alive:
         raise EstimationError(_nothing_found(likelihood, paths))
@@ -109,6 +128,7 @@ def fit(
         seed=seed,
         seconds=time.perf_counter() - began,
         version=__version__,
+        model_mark=model_fingerprint(model),
     )
     tell("standard errors", 1, 1)
     for doubt in estimate.doubts:
@@ -125,6 +145,8 @@ def prepare(
     """The likelihood with its space, and the restrictions over all its entries."""
     likelihood = setting.likelihood()
     space = likelihood.space.free(*free)
+    for name in fixed:
+        space.require_name(name, "fixed")
     leaves = {name: value for name, value in fixed.items() if name in space.parameters}
     single = [f"{name} = {float(value)!r}" for name, value in fixed.items() if name not in leaves]
     space = space.fix(leaves)

@@ -10,6 +10,7 @@ from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage, Tell
+from pomdpfit.estimators._kept_climb import KeptClimb
 from pomdpfit.estimators._objective import Objective
 from pomdpfit.estimators._walk import Climb, lost
 
@@ -49,15 +50,21 @@ def run_stage(
     restrictions: Restrictions | None = None,
     weights: Float[np.ndarray, "N"] | None = None,
     tell: Tell | None = None,
+    kept: KeptClimb | None = None,
 ) -> Path:
-    """The path after one more climb."""
+    """The path after one more climb, which goes on from where it is kept, if it is."""
     entries = free_entries(likelihood.space, stage.leaves, path.theta, restrictions)
+    found = None if kept is None else kept.found(path.theta, len(entries.names))
+    if found is not None:
+        return path.after(found, entries)
     objective = Objective(likelihood, entries, stage.part, path.theta, weights, path.warm)
     phi = project(entries, entries.flatten(path.theta))
     try:
-        done = stage.optimiser.run(objective, phi, tell)
+        done = stage.optimiser.run(objective, phi, tell, kept)
     except SolveError:  # a derivative that could not be had: this start leads nowhere
         done = lost(phi)
+    if kept is not None:
+        kept.finish(done)
     return path.after(done, entries)
 
 

@@ -7,6 +7,7 @@ from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._parallel import run_parallel
 from pomdpfit._restrictions import Restrictions
 from pomdpfit.estimators._base import AbstractEstimator
+from pomdpfit.estimators._kept_search import KeptSearch
 from pomdpfit.estimators._modes import join_equal
 from pomdpfit.estimators._naming import Naming, align_paths
 from pomdpfit.estimators._paths import Path, run_stage
@@ -22,10 +23,12 @@ def run_paths(
     n_jobs: int,
     tell: Callable[[str, int, int], None],
     batch: int = 1,
+    kept: KeptSearch | None = None,
 ) -> list[Path]:
     """Where all starts have led, those that were lost on the way included.
 
     batch  how many are answered by one program (see `_together`); 1 for one after the other
+    kept   where climbs are kept, and gone on with if they are there
     """
     space, stages = likelihood.space, estimator.stages(likelihood)
     lost: list[Path] = []
@@ -34,12 +37,16 @@ def run_paths(
         what, total = f"stage {k + 1} of {len(stages)}: {len(paths)} starts", len(paths)
         tell(what, 0, len(paths))
         moved = []
+        places = kept.climbs(k, len(paths)) if kept is not None else ()
         if batch > 1:
             say = lambda done, what=what, total=total: tell(what, done, total)
             crowd = Batch(likelihood, batch)
-            moved = run_stage_together(crowd, stage, paths, restrictions, tell=say)
+            moved = run_stage_together(crowd, stage, paths, restrictions, tell=say, kept=places)
         else:
-            tasks = ((path, restrictions) for path in paths)
+            tasks = (
+                (path, restrictions, None, None, places[j] if places else None)
+                for j, path in enumerate(paths)
+            )
             for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
                 moved.append(done)
                 tell(what, len(moved), len(paths))

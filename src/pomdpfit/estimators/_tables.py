@@ -7,15 +7,21 @@ import pandas as pd
 
 from pomdpfit._errors import SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit._types import Float
 from pomdpfit.estimators._paths import Path
 
 
-def mode_table(likelihood: AbstractLikelihood, ranked: Sequence[Path]) -> pd.DataFrame:
-    """One row for each maximum: log-likelihood and its parts, how many starts, parameters."""
+def mode_table(
+    likelihood: AbstractLikelihood, ranked: Sequence[Path], best: Float[np.ndarray, "2"]
+) -> pd.DataFrame:
+    """One row for each maximum: log-likelihood and its parts, how many starts, parameters.
+
+    best  the parts of the first, which are known
+    """
     rows = []
     for path in ranked:
         try:
-            parts = likelihood.terms(path.theta, start=path.warm).parts().sum(axis=0)
+            parts = best if path is ranked[0] else _parts(likelihood, path)
         except SolveError:
             parts = np.full(2, np.nan)
         rows.append(
@@ -29,6 +35,10 @@ def mode_table(likelihood: AbstractLikelihood, ranked: Sequence[Path]) -> pd.Dat
             }
         )
     return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1, name="mode"))
+
+
+def _parts(likelihood: AbstractLikelihood, path: Path) -> Float[np.ndarray, "2"]:
+    return likelihood.terms(path.theta, start=path.warm).parts().sum(axis=0)
 
 
 def start_table(

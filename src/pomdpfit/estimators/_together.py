@@ -24,6 +24,7 @@ from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage
+from pomdpfit.estimators._kept_climb import KeptClimb
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
 
@@ -53,8 +54,12 @@ def run_stage_together(
     weights: Sequence[Float[np.ndarray, "N"]] | None = None,
     panels: Sequence[PanelArrays] | None = None,
     tell: Callable[[int], None] = lambda done: None,
+    kept: Sequence[KeptClimb] = (),
 ) -> list[Path]:
-    """The paths after one more climb each; `tell(done)` hears how many have arrived."""
+    """The paths after one more climb each; `tell(done)` hears how many have arrived.
+
+    kept  the places of climbs in a checkpoint: those that are there go on, or are done already
+    """
     if not paths:
         return []
     agents = batch.likelihood.panel.agent_count
@@ -73,14 +78,28 @@ def run_stage_together(
             except ModelError:  # nothing obeys the restrictions there
                 ended[k] = path.after(lost(entries.flatten(path.theta)), entries)
                 continue
+            place = kept[k] if kept else None
+            found = None if place is None else place.found(path.theta, len(entries.names))
+            if found is not None:
+                ended[k] = path.after(found, entries)
+                continue
             walk = stage.optimiser.walk(entries, phi, int(np.count_nonzero(w)))
+            if place is not None:
+                walk = place.recorded(walk)
             panel = None if panels is None else panels[k]
             yield _Climber(k, -1, path, entries, phi, walk, w, panel)
 
     pool = _Pool(batch, stage.part, climbers())
-    for climber, done in pool.run():
-        ended[climber.number] = climber.path.after(done, climber.entries)
-        tell(len(ended))
+    try:
+        for climber, done in pool.run():
+            if kept:
+                kept[climber.number].finish(done)
+            ended[climber.number] = climber.path.after(done, climber.entries)
+            tell(len(ended))
+    except BaseException:
+        for place in kept:
+            place.keep()
+        raise
     return [ended[k] for k in range(len(paths))]
 
 

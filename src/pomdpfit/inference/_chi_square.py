@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from pomdpfit import _labels
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
@@ -58,8 +59,9 @@ def chi_square_test(estimate: Estimate, cells: int | Sequence[int] = 8) -> FitTe
     kept = values > _RANK * values[-1]
     along = vectors[:, kept].T @ (m * unit)
     statistic, df = float((along**2 / values[kept]).sum()), int(kept.sum())
-    labels = estimate.model.action_labels() or range(choice.shape[-1])
-    table = _fit_table(edges, cell, chosen, predicted, [str(label) for label in labels])
+    labels = _labels.action_names(estimate.model, choice.shape[-1], panel)
+    readings = _labels.observation_names(estimate.model, int(panel.z.max()) + 1, panel)
+    table = _fit_table(_cell_names(edges, readings), cell, chosen, predicted, labels)
     note = f"{panel.agent_count} agents, {len(edges)} cells of z."
     p = chi_square_p(statistic, df)
     return FitTest(
@@ -148,18 +150,27 @@ def _edges(z: np.ndarray, cells: int | Sequence[int]) -> np.ndarray:
     return np.unique(np.concatenate([[0], np.asarray(cells, dtype=int)]))
 
 
+def _cell_names(edges: np.ndarray, readings: Sequence[str]) -> list[str]:
+    """Each cell by the names of its first and its last z; the last cell has no end."""
+    called = lambda z: readings[z] if z < len(readings) else str(z)
+    names = [
+        f"{called(low)}..{called(high - 1)}" if high - low > 1 else called(low)
+        for low, high in itertools.pairwise(edges)
+    ]
+    return [*names, f"{called(edges[-1])}.."]
+
+
 def _fit_table(
-    edges: np.ndarray,
+    cells: list[str],
     cell: np.ndarray,
     chosen: Float[np.ndarray, "n A"],
     predicted: Float[np.ndarray, "n A"],
-    labels: list[str],
+    labels: Sequence[str],
 ) -> pd.DataFrame:
     """Counts by cell: observed and predicted for each action."""
-    ends = [f"{low}..{high - 1}" for low, high in itertools.pairwise(edges)]
-    frame = pd.DataFrame(index=pd.Index([*ends, f"{edges[-1]}.."], name="z"))
-    count = lambda weights: np.bincount(cell, weights, minlength=len(edges))
-    frame["rows"] = np.bincount(cell, minlength=len(edges))
+    frame = pd.DataFrame(index=pd.Index(cells, name="z"))
+    count = lambda weights: np.bincount(cell, weights, minlength=len(cells))
+    frame["rows"] = np.bincount(cell, minlength=len(cells))
     for a, label in enumerate(labels):
         frame[f"{label}: observed"] = count(chosen[:, a])
         frame[f"{label}: predicted"] = count(predicted[:, a])

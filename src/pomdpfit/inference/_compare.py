@@ -7,12 +7,23 @@ from pomdpfit._estimate import Estimate
 from pomdpfit.inference._tests import refuse_different_data
 
 
+class Comparison(pd.DataFrame):
+    """A table that prints all its columns, however narrow the screen: none of them can be spared.
+
+    What is taken from it, or made of it, is a plain DataFrame again.
+    """
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+
 def compare(*estimates: Estimate, **named: Estimate) -> pd.DataFrame:
     """One row a fit: both parts of the log-likelihood, parameters, AIC and BIC, best AIC first.
 
     Refuses fits that were scored on different data: their likelihoods cannot be compared.
     """
-    fits = {f"{type(e.model).__name__} {k}": e for k, e in enumerate(estimates, 1)} | named
+    called = lambda e: "Model" if e.model is None else type(e.model).__name__
+    fits = {f"{called(e)} {k}": e for k, e in enumerate(estimates, 1)} | named
     if len(fits) < 2:
         raise EstimationError("a comparison needs at least two fits.")
     refuse_different_data(list(fits.values()))
@@ -31,4 +42,4 @@ def compare(*estimates: Estimate, **named: Estimate) -> pd.DataFrame:
     )
     best = frame["llf"].max()
     frame.insert(3, "loss %", 100 * (best - frame["llf"]) / abs(best))
-    return frame.sort_values("aic")
+    return Comparison(frame.sort_values("aic"))

@@ -15,6 +15,7 @@ from pomdpfit._restrictions import parse_restrictions
 from pomdpfit._test_result import TestResult, chi_square_p
 from pomdpfit._types import Float
 from pomdpfit.inference._information import Information
+from pomdpfit.inference._labelled import names_in_a_row, values_in_a_row
 
 
 def value_and_slope(
@@ -22,14 +23,16 @@ def value_and_slope(
     theta: Mapping[str, np.ndarray],
     information: Information,
     space: ParameterSpace,
-) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k p"]]:
-    """function(theta), flattened, and its derivative in the free coordinates."""
+) -> tuple[pd.Series, Float[np.ndarray, "k p"]]:
+    """function(theta), flat and under its names, and its derivative in the free coordinates."""
     directions = free_entries(space, space.free_leaves, theta).split(information.jacobian.T)
     whole = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
-    at = lambda moved: jnp.atleast_1d(function({**whole, **moved})).ravel()
+    at = lambda moved: values_in_a_row(function({**whole, **moved}))
     here = {name: whole[name] for name in directions}
     along = lambda direction: jax.jvp(at, (here,), (direction,))[1]
-    return np.asarray(at(here)), np.asarray(jax.vmap(along)(directions)).T
+    result = function(whole)
+    slope = np.asarray(jax.vmap(along)(directions)).T
+    return pd.Series(np.asarray(values_in_a_row(result)), names_in_a_row(result)), slope
 
 
 def wald_test(

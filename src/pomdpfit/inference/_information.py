@@ -10,7 +10,7 @@ import numpy as np
 
 from pomdpfit._entries import Chart, Entries
 from pomdpfit._errors import EstimationError
-from pomdpfit._log_likelihood import AbstractLikelihood, Part
+from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
 from pomdpfit._types import Array, Float, Theta
 
 _STEP = 1e-3  # in standard errors
@@ -121,6 +121,17 @@ def _inverse(A: np.ndarray) -> np.ndarray:
     return np.linalg.inv(scaled) * np.outer(scale, scale)
 
 
+def scores_along(
+    likelihood: AbstractLikelihood,
+    entries: Entries,
+    theta: Theta,
+    chart: Chart,
+    start: Array | None = None,
+) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
+    """The terms, and each agent's scores in the coordinates of a chart."""
+    return likelihood.push(theta, entries.split(chart.jacobian.T), start=start)
+
+
 def information_at(
     likelihood: AbstractLikelihood,
     entries: Entries,
@@ -134,8 +145,7 @@ def information_at(
 ) -> Information:
     """Scores along the chart (unless they are known) and the Hessian in its coordinates."""
     if scores is None:
-        directions = entries.split(chart.jacobian.T)
-        terms, scores = likelihood.push(theta, directions, start=start)
+        terms, scores = scores_along(likelihood, entries, theta, chart, start)
         start = terms.start if terms.start is not None else start
     information = Information(
         tuple(entries.names[k] for k in chart.independent),
@@ -186,18 +196,22 @@ def _second(
     """Row j: how the equation of coordinate j changes with every coordinate."""
     N, directions = likelihood.panel.agent_count, entries.split(chart.jacobian.T)
 
-    def of(part: Part, which: np.ndarray) -> Float[np.ndarray, "p p"]:
+    def of(part: Part, which: np.ndarray, along: np.ndarray) -> Float[np.ndarray, "p k"]:
+        """Second derivatives in `which` coordinates, and along some of them."""
         weights = np.ones((N, 2)) * [Part.OBSERVATION in part, Part.CHOICE in part]
         chosen = {name: leaf[which] for name, leaf in directions.items()}
-        return likelihood.curvature(theta, weights, chosen, steps[which], part=part, start=start)
+        length = {int(k): float(steps[which][k]) for k in np.flatnonzero(along[which])}
+        return likelihood.curvature(theta, weights, chosen, length, part=part, start=start)
 
     everywhere = np.ones(len(steps), dtype=bool)
     if first is None:
-        hessian = of(Part.BOTH, everywhere)
+        hessian = of(Part.BOTH, everywhere, everywhere)
         return 0.5 * (hessian + hessian.T)
     hessian = np.zeros((len(steps), len(steps)))
     if not first.all():
-        hessian[~first] = of(Part.CHOICE, everywhere)[~first]
+        # What the choices' slope in a reward changes by along the dynamics is, the other way
+        # round, what their slope in the dynamics changes by along the reward: fewer steps.
+        hessian[~first] = of(Part.CHOICE, everywhere, ~first).T
     # Rewards do not enter the first stage.
-    hessian[np.ix_(first, first)] = of(Part.OBSERVATION, first)
+    hessian[np.ix_(first, first)] = of(Part.OBSERVATION, first, first)
     return hessian

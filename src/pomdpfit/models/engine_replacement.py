@@ -10,6 +10,7 @@ from pomdpfit._kernel import Kernel
 from pomdpfit._kernel_builders import increment_kernel, join_actions, reset_kernel
 from pomdpfit._model import Model, discount_parameter
 from pomdpfit._params import Parameter
+from pomdpfit._shown import shown
 from pomdpfit._types import Array, Bool, Float, Theta
 
 _STATES = {
@@ -62,7 +63,7 @@ class EngineReplacement(Model):
         options = {"reset": (reset, _RESETS), "top": (top, _TOPS), "new": (new, _NEW)}
         for name, (given, allowed) in options.items():
             if given not in allowed:
-                raise ModelError(f"{name} must be one of {allowed}, but it is {given!r}.")
+                raise ModelError(f"{name} must be one of {allowed}, but it is {shown(given)}.")
         if increments < 2 or bins < increments:
             raise ModelError(
                 f"there must be at least 2 increments and as many bins, but there are {increments} "

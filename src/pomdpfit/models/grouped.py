@@ -111,6 +111,10 @@ class Grouped(Model):
         """As in every group."""
         return self.model.action_labels()
 
+    def observation_labels(self) -> tuple[str, ...] | None:
+        """As in every group."""
+        return self.model.observation_labels()
+
     def group_labels(self) -> tuple[Hashable, ...]:
         """Those given."""
         return self.groups

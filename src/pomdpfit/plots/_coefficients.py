@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pomdpfit._estimate import Estimate
+from pomdpfit.plots._palette import BLUE
 
 
 def coefficients(
@@ -28,8 +29,8 @@ def coefficients(
     interval = estimate.conf_int(alpha)
     centre = estimate.params[shown].to_numpy()
     low, high = ((interval[c][shown].to_numpy() - centre) / se[shown] for c in ("lower", "upper"))
-    ax.hlines(place, low, high, color="tab:blue")
-    ax.plot(np.zeros(len(shown)), place, "o", color="tab:blue", label="estimate and interval")
+    ax.hlines(place, low, high, color=BLUE)
+    ax.plot(np.zeros(len(shown)), place, "o", color=BLUE, label="estimate and interval")
     if truth is not None:
         gap = [(truth[n] - estimate.params[n]) / se[n] if n in truth else np.nan for n in shown]
         ax.plot(gap, place, "x", color="black", label="given point")

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pomdpfit.identification.memory._forgetting import Forgetting
+from pomdpfit.plots._palette import BLUE, GREY, RED
 
 _FLOOR = 1e-6  # below which no distance is of interest
 
@@ -23,20 +24,20 @@ def forgetting(
     curve = found.curve
     for ax, name in zip(axes, ("TV", "D"), strict=True):
         middle, worst = (np.maximum(curve[f"{name} {w}"], _FLOOR) for w in ("median", "worst"))
-        ax.fill_between(curve.index, middle, worst, color="tab:blue", alpha=0.2)
-        ax.plot(curve.index, middle, color="tab:blue", label="actual, median agent")
-        ax.plot(curve.index, worst, color="tab:blue", linewidth=2, label="actual, worst agent")
+        ax.fill_between(curve.index, middle, worst, color=BLUE, alpha=0.2)
+        ax.plot(curve.index, middle, color=BLUE, label="actual, median agent")
+        ax.plot(curve.index, worst, color=BLUE, linewidth=2, label="actual, worst agent")
         bound = np.maximum(curve[f"bound on {name} worst"], _FLOOR)
         ax.plot(curve.index, bound, "--", color="black", label="Birkhoff's bound, worst agent")
         ax.set_yscale("log")
         ax.set_ylim(_FLOOR, 1.5)
         ax.set_xlabel("periods M")
-    axes[0].axhline(tolerance, color="grey", linewidth=0.8)
+    axes[0].axhline(tolerance, color=GREY, linewidth=0.8)
     axes[0].set_ylabel("largest total variation between two priors")
     axes[1].set_ylabel("largest D between two priors")
-    axes[1].plot(curve.index, curve["eta^M"], ":", color="tab:red", label="the paper's eta^M")
+    axes[1].plot(curve.index, curve["eta^M"], ":", color=RED, label="the paper's eta^M")
     above = curve[curve["D above eta^M"] > 0]
-    axes[1].plot(above.index, above["D worst"], "x", color="tab:red", label="breaks eta^M")
+    axes[1].plot(above.index, above["D worst"], "x", color=RED, label="breaks eta^M")
     for ax in axes:
         ax.legend(fontsize=7, loc="lower left")
     return np.asarray(axes)

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from scipy.special import chdtri
 
 from pomdpfit.identification import Identification, Profile, Spectrum
+from pomdpfit.plots._palette import BLUE, GREY, RED
 
 
 def identification(report: Identification, *, ax: Axes | None = None) -> Axes:
@@ -21,7 +22,7 @@ def identification(report: Identification, *, ax: Axes | None = None) -> Axes:
         place, shown = np.full(len(values), k + 1), np.maximum(values, floor)
         ax.semilogy(place, shown, "o", color="black", ms=3)
         ax.annotate(str(rank.by_period[k + 1]), (k + 1, 3.0), ha="center", fontsize=8)
-    ax.axhspan(floor / 3, rank.tolerance, color="tab:red", alpha=0.15, label="not told apart")
+    ax.axhspan(floor / 3, rank.tolerance, color=RED, alpha=0.15, label="not told apart")
     ax.set_ylim(floor / 3, 30)
     ax.set_xticks(np.arange(1, len(rank.values) + 1))
     ax.set_xlabel("periods")
@@ -35,13 +36,13 @@ def profile(found: Profile, *, alpha: float = 0.05, ax: Axes | None = None) -> A
     """The log-likelihood against one parameter, with the level of its interval."""
     ax = plt.gca() if ax is None else ax
     curve = found.curve
-    ax.plot(curve.index, curve, "o-", color="tab:blue", ms=3, label="profile")
+    ax.plot(curve.index, curve, "o-", color=BLUE, ms=3, label="profile")
     level = found.llf - 0.5 * chdtri(1, alpha)
-    ax.axhline(level, color="grey", linestyle=":", label=f"{100 * (1 - alpha):g} % level")
+    ax.axhline(level, color=GREY, linestyle=":", label=f"{100 * (1 - alpha):g} % level")
     ax.axvline(found.estimate, color="black", linewidth=0.8, label=f"{found.estimate:.4g}")
     for end in found.conf_int(alpha):
         if np.isfinite(end):
-            ax.axvline(end, color="grey", linewidth=0.8, linestyle="--")
+            ax.axvline(end, color=GREY, linewidth=0.8, linestyle="--")
     ax.set_xlabel(found.name)
     ax.set_ylabel("log-likelihood")
     ax.legend(fontsize=8)

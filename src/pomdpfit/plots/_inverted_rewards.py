@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from pomdpfit._errors import ModelError
 from pomdpfit.identification.rewards._reward_inversion import RewardInversion
+from pomdpfit.plots._palette import colour, marker, plain
 
 
 def inverted_rewards(
@@ -36,11 +37,11 @@ def inverted_rewards(
     if observations is None:
         observations = np.unique(np.linspace(0, len(table) - 1, 4).astype(int)).tolist()
     belief = inversion.nodes[:, 1]
-    for z in observations:
-        reward = table[z, :, a]
-        (points,) = ax.plot(belief, reward, "o", markersize=3, label=f"z = {z}")
-        ax.plot([0, 1], reward[[0, -1]], "--", linewidth=1, color=points.get_color())
-    ax.set_xlabel(f"belief x({inversion.states[1]})")
-    ax.set_ylabel(f"recovered r(z, x, {inversion.actions[a]})")
+    for k, z in enumerate(observations):
+        reward, ink = table[z, :, a], colour(k)
+        ax.plot(belief, reward, marker(k), markersize=3, color=ink, label=f"z = {z}")
+        ax.plot([0, 1], reward[[0, -1]], "--", linewidth=1, color=ink)
+    ax.set_xlabel(plain(f"belief x({inversion.states[1]})"))
+    ax.set_ylabel(plain(f"recovered r(z, x, {inversion.actions[a]})"))
     ax.legend(fontsize=8)
     return ax

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from pomdpfit._types import Theta
 from pomdpfit.identification.priors._prior_fits import ASSUMED
 from pomdpfit.identification.priors._prior_set import PriorSet
+from pomdpfit.plots._palette import BLUE, GREY, ORANGE, colour, marker
 
 
 def prior_set(
@@ -34,16 +35,19 @@ def prior_set(
     assumed = frame[frame["kind"] == ASSUMED]
     for ax, group in zip(axes, groups, strict=True):
         column = f"{group}: from {told}"
-        for name, part in assumed.groupby("prior", sort=False):
-            ax.plot(part["periods"], _shown(part[column]), "o", mfc="none", label=f"x0 = {name}")
+        for k, (name, part) in enumerate(assumed.groupby("prior", sort=False)):
+            style = {"marker": marker(k), "color": colour(k), "mfc": "none", "ls": "none"}
+            ax.plot(part["periods"], _shown(part[column]), label=f"x0 = {name}", **style)
         worst = assumed.groupby("periods")[column].max()
         ax.plot(worst.index, _shown(worst), "-", color="black", label="largest")
-        for name, part in frame[frame["kind"] != ASSUMED].groupby("prior", sort=False):
-            ax.plot(part["periods"], _shown(part[column]), "x", label=name)
+        for k, (name, part) in enumerate(
+            frame[frame["kind"] != ASSUMED].groupby("prior", sort=False)
+        ):
+            ax.plot(part["periods"], _shown(part[column]), "x", color=colour(k), label=name)
         if truth is not None:
             sampling = assumed.groupby("periods")[f"{group}: {told} from truth"].max()
             label = "x0 known, from the truth" if found.has_known else f"{told}, from the truth"
-            ax.plot(sampling.index, _shown(sampling), "--", color="grey", label=label)
+            ax.plot(sampling.index, _shown(sampling), "--", color=GREY, label=label)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(found.periods, [str(k) for k in found.periods])
@@ -64,17 +68,17 @@ def prior_ranges(
 ) -> Axes:
     """The range of one parameter over all assumed x0, and over those that the data allow."""
     ax = plt.gca() if ax is None else ax
-    for ranges, colour, label in (
-        (found.ranges, "tab:blue", "any x0 assumed"),
-        (found.likely_ranges(), "tab:orange", "x0 in the 95 % region"),
+    for ranges, ink, label in (
+        (found.ranges, BLUE, "any x0 assumed"),
+        (found.likely_ranges(), ORANGE, "x0 in the 95 % region"),
     ):
         part = ranges.reset_index()
         part = part[(part["parameter"] == parameter) & (part["fits"] > 0)].set_index("periods")
         low, high = (part[side].to_numpy(dtype=float) for side in ("lowest", "highest"))
         middle = (low + high) / 2
-        wide = 8 if colour == "tab:blue" else 3
-        ax.vlines(part.index, low, high, color=colour, linewidth=wide, alpha=0.6, label=label)
-        ax.plot(part.index, middle, "_", color=colour, markersize=2 * wide)  # where it is a point
+        wide = 8 if ink == BLUE else 3
+        ax.vlines(part.index, low, high, color=ink, linewidth=wide, alpha=0.6, label=label)
+        ax.plot(part.index, middle, "_", color=ink, markersize=2 * wide)  # where it is a point
     if truth is not None:
         ax.axhline(truth, color="black", linestyle="--", linewidth=0.8, label="truth")
     ax.set_xscale("log", base=2)

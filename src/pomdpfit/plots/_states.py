@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pomdpfit.identification.states._state_choice import StateChoice
+from pomdpfit.plots._palette import BLUE, colour, dash, marker
 
 
 def states(choice: StateChoice, *, axes: Sequence[Axes] | None = None) -> np.ndarray:
@@ -24,9 +25,9 @@ def states(choice: StateChoice, *, axes: Sequence[Axes] | None = None) -> np.nda
     _criteria(choice, axes[0])
     for k, ax in zip(tested, axes[1:], strict=True):
         draws = choice.lr.loc[choice.lr["states"] == k, "lr"].dropna()
-        ax.hist(draws, bins="auto", color="tab:blue", alpha=0.5, label="simulated at the smaller")
+        ax.hist(draws, bins="auto", color=BLUE, alpha=0.5, label="simulated at the smaller")
         critical = draws.quantile(1 - choice.alpha)
-        ax.axvline(critical, color="tab:blue", ls="--", label=f"its {1 - choice.alpha:g} quantile")
+        ax.axvline(critical, color=BLUE, ls="--", label=f"its {1 - choice.alpha:g} quantile")
         ax.axvline(choice.table.loc[k, "lr"], color="black", label="of the data")
         ax.set_xlabel(f"likelihood ratio, {k} against {k + 1} states")
         ax.set_title(f"p = {choice.table.loc[k, 'p_value']:.3g}", fontsize=9)
@@ -41,9 +42,10 @@ def _criteria(choice: StateChoice, ax: Axes) -> None:
         "BIC": table["bic"],
         "-2 held-out log-likelihood": -2 * table["cv"],
     }
-    for (name, values), marker in zip(series.items(), "osD", strict=True):
+    for k, (name, values) in enumerate(series.items()):
         if np.isfinite(values).any():
-            ax.plot(table.index, values - values.min(), marker=marker, label=name)
+            gap, ink = values - values.min(), colour(k)
+            ax.plot(table.index, gap, color=ink, linestyle=dash(k), marker=marker(k), label=name)
     ax.set_xticks(list(table.index))
     ax.set_xlabel("hidden states |S|")
     ax.set_ylabel("distance from the best")

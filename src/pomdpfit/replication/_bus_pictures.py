@@ -9,6 +9,7 @@ from pomdpfit._estimate import Estimate
 from pomdpfit._solve import solve
 from pomdpfit._track_beliefs import Beliefs, filter_beliefs, smooth_beliefs
 from pomdpfit.datasets import Rust1987
+from pomdpfit.plots._palette import BLUE, ORANGE, RED
 from pomdpfit.replication._hidden_tables import GOOD
 from pomdpfit.replication._study import Outcome, Study
 from pomdpfit.report import Figure, Section, Table, Text
@@ -66,10 +67,10 @@ def _draw_buses(data: Rust1987, x: Beliefs, smooth: Beliefs) -> Drawing:
         here = panel.present[i]
         month = np.arange(1, here.sum() + 1)
         ax.fill_between(month, panel.z[i, here] / data.bins, color="0.88", lw=0)
-        ax.plot(month, smooth.x[i, here, 1], color="tab:orange", lw=0.8)
+        ax.plot(month, smooth.x[i, here, 1], color=ORANGE, lw=0.8)
         ax.plot(month, x.x[i, here, 1], color="black", lw=0.8)
         for t in np.flatnonzero(panel.a[i] == 1):
-            ax.axvline(t + 1, color="tab:blue", lw=1.2, ls="--")
+            ax.axvline(t + 1, color=BLUE, lw=1.2, ls="--")
         ax.set_ylim(0, 1)
         ax.set_title(f"bus {panel.agents[i]}", fontsize=7, pad=2)
         ax.tick_params(labelsize=6)
@@ -85,7 +86,7 @@ def _draw_policy(study: Study, hidden: Estimate, data: Rust1987, x: Beliefs) -> 
     plots.policy(solution, 1, model=hidden.model, ax=ax)
     panel = data.panel
     replaced = (panel.a == 1) & panel.acted
-    ax.plot(panel.z[replaced], x.x[..., 1][replaced], "o", mfc="none", mec="red", ms=5)
+    ax.plot(panel.z[replaced], x.x[..., 1][replaced], "o", mfc="none", mec=RED, ms=5)
     ax.set_xlabel(f"mileage bin z ({data.width:,.0f} miles)")
     return drawing
 

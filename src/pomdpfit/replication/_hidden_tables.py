@@ -12,7 +12,8 @@ from pomdpfit.baselines import BusEngine
 from pomdpfit.certificate import LikelihoodInterval
 from pomdpfit.datasets import Rust1987
 from pomdpfit.estimators import fit
-from pomdpfit.inference._bootstrap import Bootstrap, bootstrap
+from pomdpfit.inference._bootstrap import bootstrap
+from pomdpfit.inference._bootstrap_draws import Bootstrap
 from pomdpfit.replication._published import (
     REPLACEMENT_DOLLARS,
     TABLE_3,

@@ -1,15 +1,14 @@
 """What a report is made of. Captions, notes and prose know `**bold**` and `` `code` ``."""
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from pomdpfit.report._columns import columns_of
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+from pomdpfit.report._explorer import Explorer
+from pomdpfit.report._names import refuse_bad_name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class Table:
     note: str = ""
 
     def __post_init__(self) -> None:
-        _refuse_bad_name("table", self.name)
+        refuse_bad_name("table", self.name)
         try:
             columns_of(self.frame, self.formats)
         except ValueError as error:
@@ -43,7 +42,7 @@ class Figure:
     alt: str
 
     def __post_init__(self) -> None:
-        _refuse_bad_name("figure", self.name)
+        refuse_bad_name("figure", self.name)
         if not self.alt.strip():
             raise ValueError(
                 f"figure {self.name!r} has no alt text ({self.alt!r}): say in a sentence what it "
@@ -71,7 +70,7 @@ class Bullets:
         _refuse_lone_text("items", self.items)
 
 
-Block = Table | Figure | Text | Bullets
+Block = Table | Figure | Explorer | Text | Bullets
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ class Report:
 
     def __post_init__(self) -> None:
         _refuse_lone_text("findings", self.findings)
-        names = [table.name for table in self.tables()] + [f.name for f in self.figures()]
+        names = [block.name for block in (*self.tables(), *self.pictures())]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(
@@ -112,16 +111,13 @@ class Report:
         return (b for section in self.sections for b in section.blocks if isinstance(b, Table))
 
     def figures(self) -> Iterator[Figure]:
-        """The figures, in order."""
-        return (b for section in self.sections for b in section.blocks if isinstance(b, Figure))
+        """The figures that are drawings, in order."""
+        return (picture for picture in self.pictures() if isinstance(picture, Figure))
 
-
-def _refuse_bad_name(kind: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} cannot name a {kind}: it becomes the name of a file. Use small letters, "
-            "digits, '_' and '-', a letter or a digit first."
-        )
+    def pictures(self) -> Iterator[Figure | Explorer]:
+        """The figures, those that move included, in order."""
+        blocks = (block for section in self.sections for block in section.blocks)
+        return (block for block in blocks if isinstance(block, Figure | Explorer))
 
 
 def _refuse_lone_text(field: str, value: tuple[str, ...]) -> None:

@@ -1,8 +1,10 @@
 """A report's folder: the page, and beside it every table, every figure and all results."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pomdpfit._errors import ReportError
 from pomdpfit._write import write_atomically
 from pomdpfit.report._blocks import Report, Table
 from pomdpfit.report._columns import shows_index
@@ -32,6 +34,31 @@ def write_report(report: Report, folder: Path, results: Mapping[str, object]) ->
         # Half a surrogate pair, as in names of files, has no UTF-8; JSON reads it from \udc80.
         write_atomically(path, content.encode("utf-8", errors="backslashreplace"))
     return Path(folder) / "report.html"
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """The report as one file with nothing beside it, whole or not at all."""
+    refuse_bad_place(path)
+    content = render(report, alone=True).encode("utf-8", errors="backslashreplace")
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise ReportError(
+            f"{path} cannot be written: {error.strerror or error}. Name a place that you may write "
+            "to."
+        ) from error
+    return path
+
+
+def refuse_bad_place(path: Path) -> None:
+    """Raise where no file can be written, before anything is computed for it."""
+    if not os.path.isdir(path.parent):  # pathlib's fails on names that are too long
+        raise ReportError(
+            f"{path} cannot be written: there is no folder {path.parent}. Make it first, or name "
+            "another."
+        )
+    if os.path.isdir(path):
+        raise ReportError(f"{path} cannot be written: it is a folder. Name a file in it.")
 
 
 def as_csv(table: Table) -> str:

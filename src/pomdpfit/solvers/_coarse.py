@@ -1,23 +1,24 @@
-"""A coarse correction: what is left of V = T V at a few beliefs, removed by low polynomials.
+"""About (I - T'(V))^-1 where there is no order: a sweep, and low polynomials for what it leaves.
 
 Where observations come back without a reset there is no order to sweep in. But what value
-iteration is slow to remove is smooth in the belief: a constant (MacQueen's extrapolation takes that
-out), a function of z, a linear function of a hidden state that seldom changes. So each sweep is
-followed by a Newton step in the space of polynomials of low degree for each z,
-d(z, x) = sum_j alpha(z, j) B_j(x), with B_j the Bernstein polynomials, such that
-d - T'(V) d equals the residual at the nodes that belong to them. The sweep takes out the rest.
+iteration is slow to remove is smooth in the belief: a constant, a function of z, a linear function
+of a hidden state that seldom changes. So a sweep is followed by a solution in the space of
+polynomials of low degree for each z, d(z, x) = sum_j alpha(z, j) B_j(x), with B_j the Bernstein
+polynomials, such that d - T'(V) d equals what is left at the nodes that belong to them. What
+remains is for Krylov's method (`_krylov`).
 """
 
 import functools
 import itertools
 import math
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit import _grid
-from pomdpfit._bellman import BellmanOperator, Transfer
+from pomdpfit._bellman import Transfer
 from pomdpfit._kernel import Kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._stencil import Piece, SharedStencil
@@ -46,13 +47,6 @@ class Coarse(eqx.Module):
     spread: Float[np.ndarray, "n c j"]
     nodes: tuple[int, ...] = eqx.field(static=True)  # the coarse nodes, among those of the grid
 
-    def restrict(self, operator: BellmanOperator) -> BellmanOperator:
-        """T at the coarse nodes alone."""
-        at = np.array(self.nodes)
-        stencil = _at_nodes(operator.stencil, at)
-        reward = operator.reward[:, :, at]
-        return BellmanOperator(stencil, reward, operator.primitives, operator.scheme)
-
     def restricted(self, transfer: Transfer) -> Transfer:
         """T'(V) at the coarse nodes alone."""
         at = np.array(self.nodes)
@@ -76,6 +70,19 @@ class Coarse(eqx.Module):
         """The polynomials that take the residual away, on the grid."""
         alpha = (inverse @ residual.reshape(-1)).reshape(residual.shape)
         return jnp.einsum("zj,ncj->znc", alpha, self.spread)
+
+
+def coarse_improvement(
+    transfer: Transfer, kernel: Kernel, scheme: AbstractScheme
+) -> Callable[[Float[Array, "Z n c"]], Float[Array, "Z n c"]]:
+    """From what is left of a right-hand side to about what d lacks."""
+    degree = coarse_degree(kernel.observations, kernel.states, scheme)
+    if degree == 0:
+        return lambda left: left
+    coarse = make_coarse(kernel, scheme, degree)
+    here = coarse.restricted(transfer)
+    inverse = coarse.inverse(here.share)
+    return lambda left: left + coarse.correction(inverse, here(left)[..., 0])
 
 
 def make_coarse(kernel: Kernel, scheme: AbstractScheme, degree: int) -> Coarse:

@@ -15,14 +15,17 @@ from pomdpfit._bellman import Transfer
 from pomdpfit._kernel import Kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._coarse import coarse_degree, make_coarse
+from pomdpfit.solvers._base import size
+from pomdpfit.solvers._coarse import coarse_improvement
+from pomdpfit.solvers._krylov import krylov
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
 
 _DENSE_UP_TO = 400
-_MOST_SWEEPS = 20_000
-_PATIENCE = 30  # sweeps that bring nothing
+_MOST_REFINEMENTS = 1000
+_PATIENCE = 30  # refinements that bring nothing
+_INNER = 1e-4  # of a refinement by Krylov's method
 _WORST_RESIDUAL = 1e-8  # relative, of a system behind a derivative
 
 Many = Float[Array, "Z n c q"]
@@ -38,11 +41,13 @@ def many_solver(
         factors = jax.scipy.linalg.lu_factor(_matrix(apply, shape))
         return lambda right: _dense(factors, right)
     if plan.order is not None:
+        plan = plan.thorough()
         swept = lambda right: sweep(transfer, plan, right, one_run=True)
         columns = swept(reset_columns(transfer))
         improve = lambda left: with_resets(transfer, swept(left), columns)
     else:
-        improve = jax.vmap(_coarsely(transfer, kernel, scheme), -1, -1)
+        coarsely = coarse_improvement(transfer, kernel, scheme)
+        improve = jax.vmap(lambda left: krylov(transfer, coarsely, left, _INNER), -1, -1)
     level = _level(transfer.discount)
     return lambda right: _refined(apply, improve, level, right, tolerance)
 
@@ -61,10 +66,12 @@ def solve_back(
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
         return _dense(jax.scipy.linalg.lu_factor(matrix.T), right[..., None])[..., 0]
     if plan.order is not None:
+        plan = plan.thorough()
         rows = sweep_back(transfer, plan, reset_rows(transfer))
         improve = lambda left: with_resets_back(transfer, sweep_back(transfer, plan, left), rows)
     else:
-        improve = _one_column(_transposed(_coarsely(transfer, kernel, scheme), right))
+        coarsely = _transposed(coarse_improvement(transfer, kernel, scheme), right)
+        improve = _one_column(lambda left: krylov(back, coarsely, left, _INNER))
     as_it_is: Callable = lambda d, left: (d, left)
     return _refined(_one_column(back), improve, as_it_is, right[..., None], tolerance)[..., 0]
 
@@ -81,31 +88,14 @@ def _one_column(linear: Callable) -> Callable[[Many], Many]:
 
 def _matrix(apply: Callable[[Many], Many], shape: tuple[int, ...]) -> Float[Array, "m m"]:
     """I - T'(V), written out."""
-    size = math.prod(shape)
-    return jnp.eye(size) - apply(jnp.eye(size).reshape(*shape, size)).reshape(size, size)
+    m = math.prod(shape)
+    return jnp.eye(m) - apply(jnp.eye(m).reshape(*shape, m)).reshape(m, m)
 
 
 def _dense(factors: tuple[Array, Array], right: Many) -> Many:
     """LU of the whole system."""
     flat = right.reshape(-1, right.shape[-1])
     return jax.scipy.linalg.lu_solve(factors, flat).reshape(right.shape)
-
-
-def _coarsely(
-    transfer: Transfer, kernel: Kernel, scheme: AbstractScheme
-) -> Callable[[Float[Array, "Z n c"]], Float[Array, "Z n c"]]:
-    """A sweep of value iteration, and what it leaves taken out by polynomials."""
-    degree = coarse_degree(kernel.observations, kernel.states, scheme)
-    if degree == 0:
-        return lambda left: left
-    coarse = make_coarse(kernel, scheme, degree)
-    here = coarse.restricted(transfer)
-    inverse = coarse.inverse(here.share)
-
-    def one(left: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
-        return left + coarse.correction(inverse, here(left)[..., 0])
-
-    return one
 
 
 def _level(discount: Float[Array, ""]) -> Callable[[Many, Many], tuple[Many, Many]]:
@@ -127,10 +117,10 @@ def _refined(
     tolerance: float,
 ) -> Many:
     """d until what is left of `right` is below the tolerance, or does not get smaller."""
-    scale = jnp.maximum(jnp.max(jnp.abs(right), axis=(0, 1, 2)), jnp.finfo(right.dtype).tiny)
+    scale = jnp.maximum(size(right, (0, 1, 2)), jnp.finfo(right.dtype).tiny)
 
     def worst(left: Many) -> Array:
-        return jnp.max(jnp.max(jnp.abs(left), axis=(0, 1, 2)) / scale)
+        return jnp.max(size(left, (0, 1, 2)) / scale)
 
     def body(state: tuple) -> tuple:
         d, left, _, least, sweeps, idle = state
@@ -144,7 +134,9 @@ def _refined(
     def proceed(state: tuple) -> Array:
         _, _, now, _, sweeps, idle = state
         patience = jnp.where(now <= _WORST_RESIDUAL, 1, _PATIENCE)  # what is left may be rounding
-        return (now > tolerance) & (sweeps < _MOST_SWEEPS) & (idle < patience) & jnp.isfinite(now)
+        return (
+            (now > tolerance) & (sweeps < _MOST_REFINEMENTS) & (idle < patience) & jnp.isfinite(now)
+        )
 
     zero, big = jnp.zeros_like(right), jnp.asarray(jnp.inf)
     first = (zero, right, jnp.asarray(1.0), big, jnp.asarray(0), jnp.asarray(0))

@@ -1,5 +1,6 @@
-"""Newton's method on V = T V, in the form that the successor graph allows."""
+"""Newton's method on V = T V, with linear steps in the form that the successor graph allows."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -7,84 +8,98 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator, Transfer
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import AbstractSolver, SolverState, size, unsolved
-from pomdpfit.solvers._coarse import coarse_degree, make_coarse
-from pomdpfit.solvers._corrected_sweeps import corrected_sweeps
+from pomdpfit.solvers._base import AbstractSolver, SolverState, middle, size, unsolved
+from pomdpfit.solvers._coarse import coarse_improvement
+from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
-from pomdpfit.solvers._relative_value_iteration import RelativeValueIteration
+from pomdpfit.solvers._relative_value_iteration import extrapolated
+
+_PATIENCE = 30  # steps without a smaller residual, after which value iteration takes over
+
+Field = Float[Array, "Z n c"]
 
 
 class Newton(AbstractSolver):
-    """Newton steps in the order of the observations; where there is none, on coarse beliefs.
+    """V <- V + (I - T'(V))^-1 (T V - V): policy iteration, for soft policies.
 
-    Ordered: V <- V + (I - T'(V))^-1 (T V - V), policy iteration for soft policies. With linear
-    interpolation T is convex and monotone and the steps climb to the fixed point from wherever
-    they start. The step is solved to a relative 1e-4, which the next one makes good.
-
-    Without an order: V <- T V + P (I - T'_c)^-1 R (T T V - T V), each sweep followed by a Newton
-    step in polynomials of low degree (see `_coarse`).
+    Linear steps are solved by a sweep in the order of the observations (`_ordered`), or where there
+    is none by Krylov's method (`_krylov`), to a relative 1e-4 or so, which the next step makes
+    good. With linear interpolation T is convex and monotone, and exact steps climb to the fixed
+    point from wherever they start. Should steps lead nowhere, value iteration with MacQueen's
+    extrapolation goes on.
     """
 
     tolerance: float = 1e-10
     max_steps: int = 100_000
 
     def run(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
-        """Some eight ordered steps from a cold start at a discount of 0.9999, three from a warm."""
+        """Some eight ordered steps from a cold start at a discount of 0.9999, four from a warm."""
+        step: Callable[[Transfer, Field], Field]
         if plan.order is not None:
-            return _ordered_steps(operator, start, plan, self.tolerance, self.max_steps)
-        kernel, scheme = operator.primitives.kernel, operator.scheme
-        degree = coarse_degree(kernel.observations, kernel.states, scheme)
-        if degree == 0:
-            return RelativeValueIteration(self.tolerance, self.max_steps).run(operator, start, plan)
-        coarse = make_coarse(kernel, scheme, degree)
-        return corrected_sweeps(operator, coarse, start, self.tolerance, self.max_steps)
+            step = lambda transfer, gap: ordered_step(transfer, plan, gap)
+        else:
+            # Once, for the policy at the start: it only guides, and its LU costs many sweeps.
+            kernel, scheme = operator.primitives.kernel, operator.scheme
+            improve = coarse_improvement(operator.derivative(start), kernel, scheme)
+            step = lambda transfer, gap: krylov_step(transfer, improve, gap)
+        return _steps(operator, start, step, self.tolerance, self.max_steps)
 
 
-def newton_step(
-    transfer: Transfer, plan: Plan, gap: Float[Array, "Z n c"]
-) -> Float[Array, "Z n c"]:
-    """(I - T'(V))^-1 gap, up to what the passes of the sweep leave.
+def newton_step(transfer: Transfer, step: Callable[[Transfer, Field], Field], gap: Field) -> Field:
+    """(I - T'(V))^-1 gap, nearly.
 
     The middle of the gap is taken out first: (I - T') 1 = (1 - beta) 1 holds exactly.
     """
-    middle = _middle(gap)
-    gap = gap.at[..., 0].add(-middle)
+    level = middle(gap)
+    change = step(transfer, gap.at[..., 0].add(-level))
+    return change.at[..., 0].add(level / (1.0 - transfer.discount))
+
+
+def ordered_step(transfer: Transfer, plan: Plan, gap: Field) -> Field:
+    """The same of a gap without its middle, up to what the passes of the sweep leave."""
     columns = reset_columns(transfer)
     swept = sweep(transfer, plan, jnp.concatenate([gap[..., None], columns], axis=-1))
-    step = with_resets(transfer, swept[..., :1], swept[..., 1:])[..., 0]
-    return step.at[..., 0].add(middle / (1.0 - transfer.discount))
+    return with_resets(transfer, swept[..., :1], swept[..., 1:])[..., 0]
 
 
-def _middle(gap: Float[Array, "Z n c"]) -> Float[Array, ""]:
-    return 0.5 * (jnp.max(gap[..., 0]) + jnp.min(gap[..., 0]))
-
-
-class _Ordered(NamedTuple):
+class _State(NamedTuple):
     coefficients: Array
     image: Array
     share: Array
     turn: Array | None
     steps: Array
+    least: Array  # residual so far, and for how many steps it has not been beaten
+    idle: Array
 
 
-def _ordered_steps(
-    operator: BellmanOperator, start: Array, plan: Plan, tolerance: float, max_steps: int
+def _steps(
+    operator: BellmanOperator,
+    start: Array,
+    step: Callable[[Transfer, Field], Field],
+    tolerance: float,
+    max_steps: int,
 ) -> SolverState:
-    """One evaluation of T with its derivative, and one sweep, a step."""
+    """One evaluation of T with its derivative, and one linear step, each time."""
+    beta = operator.primitives.discount
 
-    def at(coefficients: Array, steps: Array) -> _Ordered:
+    def at(coefficients: Array, steps: Array, least: Array, idle: Array) -> _State:
         image, transfer = operator.with_derivative(coefficients)
-        return _Ordered(coefficients, image, transfer.share, transfer.turn, steps)
+        return _State(coefficients, image, transfer.share, transfer.turn, steps, least, idle)
 
-    def body(state: _Ordered) -> _Ordered:
-        transfer = Transfer(operator.stencil, state.share, state.turn, operator.primitives.discount)
-        new = state.coefficients + newton_step(transfer, plan, state.image - state.coefficients)
-        new = jnp.where(jnp.all(jnp.isfinite(new)), new, state.image)
-        return at(new, state.steps + 1)
+    def body(state: _State) -> _State:
+        gap = state.image - state.coefficients
+        residual = size(gap)
+        idle = jnp.where((residual < state.least) & (state.idle <= _PATIENCE), 0, state.idle + 1)
+        transfer = Transfer(operator.stencil, state.share, state.turn, beta)
+        new = state.coefficients + newton_step(transfer, step, gap)
+        plain = extrapolated(state.coefficients, state.image, beta)
+        new = jnp.where((idle <= _PATIENCE) & jnp.all(jnp.isfinite(new)), new, plain)
+        return at(new, state.steps + 1, jnp.minimum(residual, state.least), idle)
 
-    def proceed(state: _Ordered) -> Array:
+    def proceed(state: _State) -> Array:
         return unsolved(state.coefficients, state.image, state.steps, tolerance, max_steps)
 
-    end = jax.lax.while_loop(proceed, body, at(start, jnp.asarray(0)))
+    zero = jnp.asarray(0)
+    end = jax.lax.while_loop(proceed, body, at(start, zero, jnp.asarray(jnp.inf), zero))
     return SolverState(end.coefficients, size(end.image - end.coefficients), end.steps)

@@ -91,7 +91,7 @@ def _passes(
     own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
-    if own is None or count == 0:
+    if own is None:
         return right
     left = lambda block: right - block + own(lambda _: block)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the

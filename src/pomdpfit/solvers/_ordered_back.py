@@ -81,7 +81,7 @@ def _passes_back(
     own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """The forward passes transposed."""
-    if own is None or count == 0:
+    if own is None:
         return right
 
     def improve(_: int, total: Array) -> Array:

@@ -39,6 +39,10 @@ class Plan:
     ahead: tuple[tuple[int, ...], ...] = ()
     own: tuple[tuple[int, ...], ...] = ()
 
+    def thorough(self) -> "Plan":
+        """For linear systems: a refinement costs a use of T' beside its sweep; a pass is less."""
+        return dataclasses.replace(self, passes=2 * self.passes)
+
 
 def make_plan(kernel: Kernel) -> Plan:
     """Last observations first."""

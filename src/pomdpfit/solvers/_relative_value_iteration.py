@@ -1,11 +1,18 @@
 """Relative value iteration: the plain reference."""
 
-import jax.numpy as jnp
+from collections.abc import Callable
 
 from pomdpfit._bellman import BellmanOperator
-from pomdpfit._types import Array
-from pomdpfit.solvers._base import AbstractSolver, SolverState, iterate
+from pomdpfit._types import Array, Float
+from pomdpfit.solvers._base import AbstractSolver, SolverState, iterate, middle
 from pomdpfit.solvers._plan import Plan
+
+
+def extrapolated(
+    coefficients: Float[Array, "Z n c"], image: Float[Array, "Z n c"], beta: Float[Array, ""]
+) -> Float[Array, "Z n c"]:
+    """T V + g beta / (1 - beta): MacQueen's step from V and T V."""
+    return image.at[..., 0].add(beta / (1.0 - beta) * middle(image - coefficients))
 
 
 class RelativeValueIteration(AbstractSolver):
@@ -23,9 +30,5 @@ class RelativeValueIteration(AbstractSolver):
         """One application of the operator a step."""
         beta = operator.primitives.discount
 
-        def step(coefficients: Array, image: Array) -> Array:
-            change = (image - coefficients)[..., 0]
-            middle = 0.5 * (jnp.max(change) + jnp.min(change))
-            return image.at[..., 0].add(beta / (1.0 - beta) * middle)
-
+        step: Callable = lambda coefficients, image: extrapolated(coefficients, image, beta)
         return iterate(step, operator, start, self.tolerance, self.max_steps)

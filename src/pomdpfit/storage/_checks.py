@@ -11,13 +11,14 @@ from pomdpfit._errors import EstimationError, Result
 from pomdpfit._estimate import Estimate
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
+from pomdpfit._shown import shown
 from pomdpfit.baselines import MDP
 
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("restrictions", "boundary", "derived", "fixed", "freed", "traces"), tuple),
     **dict.fromkeys(("steps", "dimension", "incidental", "seed"), numbers.Integral),
     **dict.fromkeys(("gain", "seconds"), numbers.Real),
-    **dict.fromkeys(("reason", "version"), str),
+    **dict.fromkeys(("reason", "version", "model_mark"), str),
     **dict.fromkeys(("modes", "starts"), pd.DataFrame),
     "agent_priors": pd.DataFrame | None,
     "result": Result,
@@ -29,7 +30,7 @@ def check_estimate(estimate: Estimate) -> None:
     """Refuse parts of the wrong type, and arrays that do not fit one another."""
     for name, kind in _TYPES.items():
         if not isinstance(getattr(estimate, name), kind):
-            raise ValueError(f"{name} cannot be {getattr(estimate, name)!r:.80}.")
+            raise ValueError(f"{name} cannot be {shown(getattr(estimate, name))}.")
     _check_panel(estimate.panel)
     space, information = estimate.space, estimate.information
     if list(estimate.theta) != list(space.parameters):
@@ -62,8 +63,9 @@ def _require_shape(what: str, array: Any, shape: tuple[int, ...], kinds: str) ->
 
 def _check_panel(panel: Panel) -> None:
     """Refuse arrays that do not go together."""
-    if not isinstance(panel.agents, tuple) or not isinstance(panel.groups, tuple):
-        raise ValueError("the panel's agents and groups must be tuples.")
+    for name in ("agents", "groups", "observation_labels", "action_labels"):
+        if not isinstance(getattr(panel, name), tuple):
+            raise ValueError(f"the panel's {name} must be a tuple.")
     if np.ndim(panel.z) != 2:
         raise ValueError("the panel's z must have two axes, agents and periods.")
     shape = (len(panel.agents), panel.z.shape[1])
@@ -74,6 +76,21 @@ def _check_panel(panel: Panel) -> None:
     _require_shape("the panel's entry", panel.entry, shape[:1], "iu")
     for name, values in panel.covariates.items():
         _require_shape(f"the covariate {name!r}", values, shape, "biuf")
+    _check_rows(panel)
+
+
+def _check_rows(panel: Panel) -> None:
+    """Refuse what no way into a panel lets through, for the rest of the package relies on it."""
+    present, acted = panel.present, panel.acted
+    first = present[:, :1].all() and not (present[:, 1:] & ~present[:, :-1]).any()
+    if not first or (acted & ~present).any() or (panel.continues & ~acted).any():
+        raise ValueError("the panel's rows have holes, or actions where there are no rows.")
+    if (panel.z < 0)[present].any() or (panel.a < 0)[acted].any() or (panel.entry < 0).any():
+        raise ValueError("the panel's observations, actions or epochs are negative.")
+    if not all(np.isfinite(values[present]).all() for values in panel.covariates.values()):
+        raise ValueError("the panel's covariates are not finite.")
+    if len(set(panel.agents)) < len(panel.agents):
+        raise ValueError("the panel names an agent twice.")
 
 
 def require_same_parameters(path: Path, model: Any, estimate: Estimate) -> None:

@@ -1,6 +1,7 @@
 """Objects as {"Class": {"option": ...}}, for a closed list of classes: no other code is reached."""
 
 import inspect
+import numbers
 from typing import Any
 
 from pomdpfit._constraints import AbstractConstraint, Interval, Positive, Real, Simplex
@@ -18,18 +19,28 @@ from pomdpfit._priors import (
 )
 from pomdpfit._schemes import AbstractScheme, Linear, Smooth
 from pomdpfit._setting import Setting
+from pomdpfit._shown import shown
 from pomdpfit.baselines import MDP, BusEngine
 from pomdpfit.estimators._base import BHHH, AbstractEstimator, AbstractOptimiser
 from pomdpfit.estimators._joint import Joint
 from pomdpfit.estimators._soft_policy_gradient import SoftPolicyGradient
 from pomdpfit.estimators._two_stage import TwoStage
 from pomdpfit.inference._information import Information
-from pomdpfit.models import EngineReplacement, EquipmentInspection, Grouped, Tiger
+from pomdpfit.models import (
+    EngineReplacement,
+    EquipmentInspection,
+    Grouped,
+    PomdpFile,
+    Tabular,
+    Tiger,
+)
+from pomdpfit.models._sizes import within_memory
+from pomdpfit.packing._values import Reader, Writer
 from pomdpfit.solvers import AbstractSolver, Newton, RelativeValueIteration
-from pomdpfit.storage._values import Reader, Writer
 
-_MOST_BINS = 10**6  # of a model: beyond that its parameters alone would fill the memory
-_MODELS = (EngineReplacement, EquipmentInspection, Tiger, BusEngine)
+_MODELS = (EngineReplacement, EquipmentInspection, Tiger, Tabular, PomdpFile, BusEngine)
+# Options that a model keeps under longer names, theirs being taken by methods.
+_KEPT_AS = {"discount": "default_discount", "reward": "reward_table"}
 _CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
@@ -54,7 +65,10 @@ _SLOTS: dict[str, Any] = {
     "estimator": AbstractEstimator,
     "optimiser": AbstractOptimiser,
     "constraint": AbstractConstraint,
+    "discount": numbers.Real,
+    "scale": numbers.Real,
 }
+_OPTION_TYPES = {int: numbers.Integral, float: numbers.Real, str: str}
 
 
 def ready(model: Any) -> Any:
@@ -78,8 +92,7 @@ def pack_object(value: Any, writer: Writer) -> dict:
         )
     packed = {}
     for name in _options(cls):
-        # Ready models keep the discount's example value under a longer name.
-        attribute = "default_discount" if cls in _MODELS and name == "discount" else name
+        attribute = _KEPT_AS.get(name, name) if cls in _MODELS else name
         try:
             packed[name] = writer.encode(getattr(value, attribute))
         except EstimationError as error:
@@ -98,7 +111,18 @@ def unpack_object(name: str, content: Any, reader: Reader) -> Any:
     for option, value in options.items():
         allowed = _SLOTS.get(option, object)
         if not (isinstance(value, allowed) or (cls is Setting and value is None)):
-            raise ValueError(f"the {option} of {name} cannot be {value!r:.80}.")
-        if cls in _MODELS and isinstance(value, int) and value > _MOST_BINS:
-            raise ValueError(f"the {option} of {name} is {value}, too many for a model.")
-    return cls(**options)
+            raise ValueError(f"the {option} of {name} cannot be {shown(value)}.")
+    # A PomdpFile checks its own tables, which are in the file: they are as large as it is.
+    if cls not in _MODELS or cls is PomdpFile:
+        return cls(**options)
+    _check_options(cls, options)
+    return within_memory(cls(**options))
+
+
+def _check_options(cls: type, options: dict[str, Any]) -> None:
+    """Refuse options of a model that its constructor would keep, to fail when it is used."""
+    known = inspect.signature(cls).parameters
+    for option, value in options.items():
+        kind = _OPTION_TYPES[known[option].annotation]
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise ValueError(f"the {option} of {cls.__name__} cannot be {shown(value)}.")

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError
-from pomdpfit._model import Model, action_names, checked_primitives
+from pomdpfit._labels import action_names
+from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import KnownPrior, labels_of

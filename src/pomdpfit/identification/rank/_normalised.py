@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from pomdpfit._model import action_names
+from pomdpfit._labels import action_names
 from pomdpfit.identification.rank._evidence import Evidence, Question
 from pomdpfit.identification.rank._local_rank import Rank, local_rank
 from pomdpfit.identification.rank._primitive_moves import Move, along_theta

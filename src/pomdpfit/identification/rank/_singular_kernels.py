@@ -11,7 +11,8 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from pomdpfit._model import Model, Primitives, action_names
+from pomdpfit._labels import action_names
+from pomdpfit._model import Model, Primitives
 from pomdpfit._priors import labels_of
 
 _ZERO = 1e-10  # of the largest entry: beyond what rounding leaves

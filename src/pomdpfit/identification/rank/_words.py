@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from pomdpfit._entries import free_entries
+from pomdpfit._labels import observation_names
+from pomdpfit._panel import Panel
 from pomdpfit.identification.rank._designs import Design
 from pomdpfit.identification.rank._invisible import MOST_UNKNOWNS, Invisible
 from pomdpfit.identification.rank._local_rank import WEAK, Rank, in_words, overlap
@@ -27,7 +27,7 @@ def facts(report: Any) -> tuple[tuple[str, str], ...]:
         ("Hidden states", str(report.question.primitives.states)),
         ("Prior", type(report.question.prior).__name__),
         ("Periods", str(len(everything.values))),
-        ("First seen at", _few(report.evidence.first)),
+        ("First seen at", _few(report)),
         ("Identified", "yes" if report.identified else "NO"),
         ("Rank, all", f"{everything.rank} of {everything.dimension}"),
     ]
@@ -37,8 +37,11 @@ def facts(report: Any) -> tuple[tuple[str, str], ...]:
     return (*found, ("From", f"a {kind}"))
 
 
-def _few(first: np.ndarray) -> str:
-    shown = ", ".join(f"z = {z}" for z in first[:3])
+def _few(report: Any) -> str:
+    first, question = report.evidence.first, report.question
+    panel = report.data if isinstance(report.data, Panel) else None
+    names = observation_names(question.model, question.primitives.observations, panel)
+    shown = ", ".join(f"z = {names[z]}" for z in first[:3])
     return shown + (f" and {len(first) - 3} more" if len(first) > 3 else "")
 
 

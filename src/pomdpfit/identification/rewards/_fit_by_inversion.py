@@ -14,8 +14,9 @@ import pandas as pd
 
 from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError
 from pomdpfit._evaluate import Likelihood
+from pomdpfit._labels import action_names
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._model import Model, action_names, checked_primitives
+from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._parallel import run_parallel
 from pomdpfit._params import ParameterSpace

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError, SolveError
-from pomdpfit._model import Model, Primitives, action_names, checked_primitives
+from pomdpfit._labels import action_names
+from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import labels_of

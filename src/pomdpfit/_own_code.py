@@ -1,0 +1,68 @@
+"""Calls of a model's methods, which are the user's own code: their errors with the mend."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jax.errors
+
+from pomdpfit._errors import ModelError
+from pomdpfit._nearest import nearest
+
+_WHY = "theta is traced there: JAX follows what is done to it, which must therefore be JAX's own."
+
+
+@contextmanager
+def own_code(method: str, theta: Mapping[str, Any]) -> Iterator[None]:
+    """Around a call of this method at theta: what JAX says of its insides becomes advice."""
+    try:
+        yield
+    except jax.errors.TracerArrayConversionError as error:
+        raise ModelError(_numpy(method)) from error
+    except jax.errors.TracerBoolConversionError as error:
+        raise ModelError(
+            f"{method}() decides by a value of theta (if, and, or, min, max). {_WHY} Use "
+            "jnp.where(condition, this, that), jnp.minimum or jnp.maximum."
+        ) from error
+    except jax.errors.ConcretizationTypeError as error:
+        raise ModelError(
+            f"{method}() makes a plain number of a value of theta (float(), int(), math). {_WHY} "
+            f"Use jax.numpy (import jax.numpy as jnp) in {method}()."
+        ) from error
+    except ValueError as error:
+        # What numpy makes of an assignment to an entry of its own array.
+        if isinstance(error.__cause__, jax.errors.ConcretizationTypeError):
+            raise ModelError(_numpy(method)) from error
+        raise
+    except KeyError as error:
+        name = error.args[0] if error.args else None
+        if not isinstance(name, str) or name in theta:
+            raise
+        raise ModelError(
+            f"{method}() looks up {name!r}, but there is no such parameter; those of parameters() "
+            f"are {', '.join(theta)}.{nearest(name, theta)}"
+        ) from error
+
+
+def _numpy(method: str) -> str:
+    return (
+        f"{method}() hands a value of theta to numpy. {_WHY} Use jax.numpy (import jax.numpy as "
+        f"jnp) in {method}(), and jnp.stack or table.at[...].set(...) to fill an array."
+    )
+
+
+def require_instance(model: Any) -> None:
+    """Refuse a class in the place of a model."""
+    if isinstance(model, type):
+        raise ModelError(
+            f"{model.__name__} is a class, not a model: write {model.__name__}(), with the options "
+            "of its constructor if it has any."
+        )
+
+
+def returned(method: str, value: Any, kind: type | None, mend: str) -> Any:
+    """What a method returned, refused with the mend where it is nothing or of another type."""
+    if value is None or (kind is not None and not isinstance(value, kind)):
+        what = "nothing" if value is None else f"an object of type {type(value).__name__}"
+        raise ModelError(f"{method}() returns {what}: {mend}")
+    return value

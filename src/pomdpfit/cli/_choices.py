@@ -1,0 +1,127 @@
+"""Words on the command line as objects: the prior, the grid, the estimator, what is held."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from pomdpfit._errors import ModelError
+from pomdpfit._schemes import AbstractScheme, Linear, Smooth
+from pomdpfit.cli._common import Usage, named_value, say
+from pomdpfit.cli._options import EstimatorName
+from pomdpfit.estimators import Joint, SoftPolicyGradient, TwoStage
+from pomdpfit.estimators._base import AbstractEstimator
+from pomdpfit.model_files import Specification
+from pomdpfit.model_files._read import read_free, read_toml
+from pomdpfit.model_files._specification import as_arrays, states_of
+from pomdpfit.model_files._values import PRIORS, read_fixed, read_leaves, read_prior
+from pomdpfit.models import PomdpFile
+
+ESTIMATORS: dict[EstimatorName, Callable[[], AbstractEstimator]] = {
+    EstimatorName.TWO_STAGE: TwoStage,
+    EstimatorName.JOINT: Joint,
+    EstimatorName.POLICY_GRADIENT: SoftPolicyGradient,
+}
+_SCHEMES: dict[str, type[AbstractScheme]] = {"linear": Linear, "smooth": Smooth}
+
+
+def with_prior(spec: Specification, text: str | None) -> Specification:
+    """The specification with the prior of --prior, which takes the place of the file's."""
+    if text is not None:
+        kind, _, values = text.partition(":")
+        prior = read_prior(_prior_table(kind, values, text), spec.model)
+        spec = _without_strangers(dataclasses.replace(spec, prior=prior), text)
+    states = states_of(spec.model)
+    if spec.prior is None and states > 1:
+        even = ",".join(["1"] + ["0"] * (states - 1))
+        raise Usage(
+            f"a model with {states} hidden states needs a prior: --prior known:{even} where the "
+            "first belief is known, --prior common where it is a parameter, or [prior] in the "
+            "model file."
+        )
+    return spec
+
+
+def _without_strangers(spec: Specification, text: str) -> Specification:
+    """Without values of the file for parameters that only its own prior has, which is said."""
+    space = spec.space
+    known = {*space.parameters, *space.names}
+    strange = [name for name in dict.fromkeys([*spec.start, *spec.fixed]) if name not in known]
+    if not strange:
+        return spec
+    say(
+        f"[yellow]note:[/yellow] {escape(', '.join(strange))} of {escape(str(spec.path))} is not "
+        f"used: --prior {escape(text)} has no such parameter."
+    )
+    known_alone = lambda given: {name: value for name, value in given.items() if name in known}
+    return dataclasses.replace(spec, start=known_alone(spec.start), fixed=known_alone(spec.fixed))
+
+
+def _prior_table(kind: str, values: str, text: str) -> dict[str, Any]:
+    """--prior as the table that a model file would have."""
+    if kind not in PRIORS:
+        raise Usage(f"--prior {text} must start with one of {', '.join(PRIORS)}.")
+    if not values:
+        return {"kind": kind}
+    try:
+        if kind == "known":
+            return {"kind": kind, "belief": [float(word) for word in values.split(",")]}
+        if kind == "stationary":
+            return {"kind": kind, "nodes": int(values)}
+    except ValueError:
+        raise Usage(f"--prior {text} must have numbers after the colon.") from None
+    raise Usage(f"--prior {text}: {kind} takes nothing after a colon.")
+
+
+def read_grid(text: str | None) -> AbstractScheme | None:
+    """smooth:101 or linear:51; None where nothing is said."""
+    if text is None:
+        return None
+    name, _, nodes = text.partition(":")
+    if name not in _SCHEMES or not nodes.isdecimal():
+        raise Usage(f"--grid {text} must be one of linear:NODES and smooth:NODES.")
+    return _SCHEMES[name](int(nodes))
+
+
+def with_held(
+    spec: Specification, fix: Sequence[str], free: Sequence[str], constraints: Sequence[str]
+) -> Specification:
+    """The specification with --fix, --free and --constraint added to what the file says."""
+    space, theta = spec.space, as_arrays({**spec.space.example(), **spec.start})
+    given = dict(_held(text, space.names + list(space.parameters)) for text in fix)
+    fixed = {**spec.fixed, **read_fixed(given, space, theta, "--fix")}
+    if isinstance(spec.model, PomdpFile):
+        free = spec.model.leaves_named(free)
+    names = read_free(tuple(dict.fromkeys((*spec.free, *free))), fixed, space)
+    return dataclasses.replace(
+        spec, fixed=fixed, free=names, constraints=(*spec.constraints, *constraints)
+    )
+
+
+def _held(text: str, names: Sequence[str]) -> tuple[str, Any]:
+    """NAME=VALUE, or NAME alone for its start value; names of entries may hold an equals sign."""
+    if text in names or "=" not in text:  # where there is no such parameter, that will be said
+        return text, True
+    return named_value(text, "--fix")
+
+
+def with_theta(spec: Specification, path: Path | None) -> Specification:
+    """The specification with start values from a TOML or JSON file: its table theta, or all."""
+    if path is None:
+        return spec
+    content = read_toml(path) if path.suffix.lower() == ".toml" else _read_json(path)
+    found = content.get("theta", content) if isinstance(content, dict) else content
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} must hold names and values of parameters, not {found!r:.80}.")
+    start = read_leaves(found, spec.space, str(path))
+    return dataclasses.replace(spec, start={**spec.start, **start})
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path} is neither .toml nor JSON: {error}.") from error

@@ -1,0 +1,165 @@
+"""What the commands share: exit codes, errors as one line, progress, JSON."""
+
+import contextlib
+import enum
+import functools
+import json as encoding
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pomdpfit._errors import PanelError, PanelErrors, PomdpfitError
+from pomdpfit.cli._in_options import with_options
+
+if TYPE_CHECKING:
+    from pomdpfit._progress import Progress
+
+
+class Code(enum.IntEnum):
+    """What a command's exit code says."""
+
+    FINE = 0
+    REFUSED = 1
+    USAGE = 2
+    NOT_CONVERGED = 3
+    BUG = 70
+    INTERRUPTED = 130
+
+
+class Usage(PomdpfitError):
+    """The command was not understood: an option is missing or malformed."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C, with words on what is left and how to go on."""
+
+
+def conducted(command: Callable[..., Code | None]) -> Callable[..., None]:
+    """A command whose errors are one line with the mend, and whose exit codes mean something."""
+
+    @functools.wraps(command)
+    def run(*, json: bool, debug: bool, **options: Any) -> None:
+        try:
+            with _one_line_warnings():
+                code = command(json=json, debug=debug, **options)
+        except Usage as error:
+            code = _tell(error, str(error), Code.USAGE, json, debug)
+        except (PomdpfitError, OSError) as error:
+            code = _tell(error, _words(error), Code.REFUSED, json, debug)
+        except MemoryError as error:
+            words = "there is not enough memory: make the model or the grid smaller."
+            code = _tell(error, words, Code.REFUSED, json, debug)
+        except (KeyboardInterrupt, Interrupted) as error:
+            words = str(error) or "there is nothing to go on from."
+            code = _tell(error, words, Code.INTERRUPTED, json, debug)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            code = _tell(error, _bug(error), Code.BUG, json, debug)
+        raise typer.Exit(int(code or Code.FINE))
+
+    return run
+
+
+def _words(error: BaseException) -> str:
+    """The message; that of the system with its file."""
+    if isinstance(error, OSError) and not isinstance(error, PomdpfitError) and error.filename:
+        return f"{error.filename}: {error.strerror or error}."
+    return str(error)
+
+
+def _bug(error: Exception) -> str:
+    return (
+        f"unexpected {type(error).__name__}: {error}. Unless it comes from a model of your own, "
+        "this is a bug in pomdpfit: run the same command with --debug and report the traceback."
+    )
+
+
+def _tell(error: BaseException, words: str, code: Code, json: bool, debug: bool) -> Code:
+    """One line on the standard error, or one for each refused column of a table.
+
+    With --json a document too, with --debug the traceback.
+    """
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    label = "stopped" if code is Code.INTERRUPTED else "error"
+    lines = [" ".join(line.split()) for line in getattr(error, "each", (words,))]
+    if isinstance(error, PanelError):  # whose mends are arguments of Python's functions
+        lines = [with_options(line) for line in lines]
+    for line in lines:
+        say(f"[red]{label}:[/red] {escape(line)}")
+    if json:
+        kind = "PanelError" if isinstance(error, PanelErrors) else type(error).__name__
+        print_json({"error": {"kind": kind, "message": "\n".join(lines), "code": int(code)}})
+    return code
+
+
+def say(text: str) -> None:
+    """A line (with rich's markup) for a person, on the standard error."""
+    Console(stderr=True).print(text, soft_wrap=True, highlight=False)
+
+
+@contextlib.contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Warnings as one line each."""
+
+    def show(message: Any, *further: Any, **named: Any) -> None:
+        say(f"[yellow]warning:[/yellow] {escape(' '.join(str(message).split()))}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@contextlib.contextmanager
+def progress() -> "Iterator[Progress]":
+    """A bar on the standard error where that is a terminal, else silence."""
+    from pomdpfit._progress import progress_bar, silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    with progress_bar() as bar:
+        yield bar
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """One strict JSON document on the standard output."""
+    from pomdpfit.report._json import as_json
+
+    typer.echo(as_json(document), nl=False)
+
+
+def named_value(text: str, option: str) -> tuple[str, Any]:
+    """NAME=VALUE, where names of entries may hold an equals sign and a value is JSON."""
+    name, equals, value = text.rpartition("=")
+    if not equals:
+        raise Usage(f"{option} {text} must be NAME=VALUE with a number, or lists of numbers.")
+    try:
+        return name.strip(), encoding.loads(value)
+    except ValueError:
+        raise Usage(
+            f"{option} {text}: {value!r} is not a number, nor lists of numbers such as [0.2,0.8]."
+        ) from None
+
+
+def require_folder(path: Path, option: str = "--out") -> None:
+    """Refuse a file whose folder is not there, before hours of work and not after."""
+    if path.is_dir():
+        raise Usage(f"{option} {path} is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise Usage(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+
+
+def prepare() -> None:
+    """Compiled programs are kept on disk, for the next command."""
+    from pomdpfit._compilation import cache_compilations
+
+    cache_compilations()

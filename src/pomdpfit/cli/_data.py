@@ -1,0 +1,118 @@
+"""Panels from files, for every command that reads data."""
+
+import csv
+import dataclasses
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pomdpfit.cli._common import Usage
+
+if TYPE_CHECKING:
+    from pomdpfit._panel import Panel
+
+_LONGEST_HEADER = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which column holds what, as the options name them."""
+
+    agent: str | None
+    time: str | None
+    observation: str | None
+    action: str | None
+    observations: str | None = None
+    actions: str | None = None
+    freq: str | None = None
+    group: str | None = None
+    covariates: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Means:
+    """How a file is written and what is repaired in it, as the options say."""
+
+    repair: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    delimiter: str = ","
+    encoding: str = "utf-8"
+
+
+def read_data(
+    path: Path, columns: Columns, model: Any = None, means: Means | None = None
+) -> "Panel":
+    """The panel in a file, with what the model reads beside z; nothing is guessed or filled."""
+    from pomdpfit.cli._repairs import read_delimiter, read_missing, read_repairs
+    from pomdpfit.data._read_panel import read_panel
+
+    means = Means() if means is None else means
+    delimiter, repairs = read_delimiter(means.delimiter), read_repairs(means.repair)
+    groups = None if model is None else _require_named(columns, model)
+
+    needed: dict[str, Any] = {
+        n: getattr(columns, n) for n in ("agent", "time", "observation", "action")
+    }
+    missing = [f"--{name} COL" for name, column in needed.items() if column is None]
+    if missing and path.is_file():
+        there = _has(path, delimiter, means.encoding)
+        raise Usage(f"{there}: say which column is which with {' '.join(missing)}.")
+    labels: dict[str, Any] = {
+        name: _labels(getattr(columns, name)) for name in ("observations", "actions")
+    }
+    values = [needed["observation"], needed["action"], *columns.covariates]
+    return read_panel(
+        path,
+        **needed,
+        **labels,
+        freq=columns.freq,
+        group=columns.group,
+        groups=groups,
+        covariates=columns.covariates,
+        repair=repairs,
+        missing=read_missing(means.missing, values),
+        delimiter=delimiter,
+        encoding=means.encoding,
+    )
+
+
+def _require_named(columns: Columns, model: Any) -> "tuple[Hashable, ...] | None":
+    """The model's groups; refused unless columns are named for what the model reads, and no others.
+
+    A column that the model does not read would change nothing, which nobody means to ask for.
+    """
+    groups = getattr(model, "group_labels", lambda: None)()
+    if groups is not None and columns.group is None:
+        names = ", ".join(map(str, groups))
+        raise Usage(f"the model has groups ({names}): name their column with --group COL.")
+    if groups is None and columns.group is not None:
+        raise Usage(
+            f"--group {columns.group}: the model has no groups. A model file says in [groups] "
+            "which there are, and which parameters each has for itself."
+        )
+    read = [name for name in model.space().covariates if name != "group"]
+    for name in read:
+        if name not in columns.covariates:
+            raise Usage(f"the model reads the covariate {name}: give --covariate {name}.")
+    for name in columns.covariates:
+        if name not in read:
+            there = f"it reads {', '.join(read)}" if read else "it reads none"
+            raise Usage(f"--covariate {name}: the model reads no such covariate; {there}.")
+    return groups
+
+
+def _has(path: Path, delimiter: str, encoding: str) -> str:
+    """What the file has, as far as its first line tells."""
+    if path.suffix.lower() not in {".csv", ".txt"}:
+        return str(path)
+    encoding = "utf-8-sig" if encoding == "utf-8" else encoding
+    try:
+        with path.open(encoding=encoding, errors="replace", newline="") as file:
+            first = next(csv.reader([file.readline(_LONGEST_HEADER)], delimiter=delimiter), [])
+    except (LookupError, TypeError, ValueError):  # no such encoding, or no such delimiter
+        return str(path)
+    return f"{path} has the columns {', '.join(first)}"
+
+
+def _labels(text: str | None) -> list[str] | None:
+    return None if text is None else [label.strip() for label in text.split(",")]

@@ -1,0 +1,64 @@
+"""`pomdpfit simulate`: a panel drawn from a model."""
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from pomdpfit.cli._common import Usage, prepare, print_json, require_folder
+from pomdpfit.cli._options import Debug, GridText, Json, ModelArgument, PriorText, Seed
+
+
+def simulate(
+    model: ModelArgument,
+    agents: Annotated[int, typer.Option(min=1, help="How many agents.")],
+    periods: Annotated[int, typer.Option(min=1, help="How many choices each of them makes.")],
+    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("panel.csv"),
+    seed: Seed = 0,
+    theta: Annotated[
+        Path | None,
+        typer.Option(help="Parameters (.toml or .json); what it lacks is the model's."),
+    ] = None,
+    prior: PriorText = None,
+    z0: Annotated[int, typer.Option(min=0, help="The first observation of every agent.")] = 0,
+    grid: GridText = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw a panel of agents who follow a model, and write it as CSV: agent, time, z, a."""
+    require_folder(out)
+    from pomdpfit._panel import Panel
+    from pomdpfit._simulate import simulate as draw
+    from pomdpfit._write import write_atomically
+    from pomdpfit.baselines import MDP
+    from pomdpfit.cli._choices import read_grid, with_prior, with_theta
+    from pomdpfit.cli._models import read_model
+
+    prepare()
+    spec = with_theta(with_prior(read_model(model), prior), theta)
+    if isinstance(spec.model, MDP):
+        raise Usage(
+            f"{type(spec.model).__name__} hides nothing and cannot be simulated here: take "
+            "EngineReplacement with conditions = 1, or a pf.Model of one hidden state."
+        )
+    panel = draw(
+        spec.model,
+        spec.theta,
+        agents=agents,
+        periods=periods,
+        seed=seed,
+        prior=spec.prior,
+        z0=z0,
+        grid=read_grid(grid),
+    )
+    frame = cast(Panel, panel).to_frame()
+    write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    if json:
+        facts = {"agents": agents, "periods": periods, "seed": seed, "z0": z0}
+        print_json({"out": out, "rows": len(frame), "theta": spec.theta, **facts})
+        return
+    typer.echo(f"{len(frame)} rows of {agents} agents, drawn with seed {seed}: {out}")
+    typer.echo(
+        f"read it with: pomdpfit fit {model} {out} --agent agent --time time --observation z "
+        "--action a"
+    )

@@ -1,0 +1,104 @@
+"""The long part of a fit: what is finished is kept, and a stop says how to go on."""
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.markup import escape
+
+from pomdpfit._checkpoint import CheckpointError
+from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError
+from pomdpfit._estimate import Estimate
+from pomdpfit._panel import Panel
+from pomdpfit._progress import COMPILING, RESUMED, Progress
+from pomdpfit._schemes import AbstractScheme
+from pomdpfit.cli._common import Interrupted, progress, say
+from pomdpfit.cli._kept import Kept
+from pomdpfit.estimators import fit
+from pomdpfit.estimators._base import AbstractEstimator
+from pomdpfit.inference._bootstrap import bootstrap
+from pomdpfit.inference._bootstrap_draws import Bootstrap
+from pomdpfit.model_files import Specification
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What is to be fitted to what, how, and where it is kept."""
+
+    spec: Specification
+    panel: Panel
+    estimator: AbstractEstimator
+    grid: AbstractScheme | None
+    starts: int | None
+    seed: int
+    jobs: int
+    kept: Kept
+    out: Path
+
+    @property
+    def draws(self) -> Path:
+        """Where the bootstrap is saved."""
+        return self.out.with_suffix(".bootstrap.json")
+
+    def estimate(self) -> Estimate:
+        """The estimate, saved; climbs that the checkpoint holds are not climbed again."""
+        try:
+            found = self._fitted()
+        except CheckpointError as error:
+            raise EstimationError(f"{error} --no-resume deletes it and begins anew.") from error
+        except PomdpfitError:
+            self.kept.discard()  # what cannot be fitted cannot be gone on with
+            raise
+        except KeyboardInterrupt:
+            raise Interrupted(self.kept.left_behind()) from None
+        found.save(self.out)
+        return found
+
+    def bootstrap(self, estimate: Estimate, replicates: int, chunk: int | None) -> Bootstrap:
+        """The bootstrap, saved; finished chunks are kept in the checkpoint."""
+        with _told() as tell:
+            found = bootstrap(
+                estimate,
+                replicates,
+                seed=self.seed,
+                n_jobs=self.jobs,
+                checkpoint=self.kept.chunks,
+                chunk=chunk,
+                progress=tell,
+            )
+        found.save(self.draws)
+        return found
+
+    def _fitted(self) -> Estimate:
+        with _told() as tell, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the summary has its doubts
+            return fit(
+                self.spec.model,
+                self.panel,
+                self.estimator,
+                **self.spec.fit_options(),
+                starts=self.starts,
+                grid=self.grid,
+                seed=self.seed,
+                n_jobs=self.jobs,
+                checkpoint=self.kept.search,
+                progress=tell,
+            )
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[Progress]:
+    """Progress as a bar where there is a terminal; what is compiled or resumed as a line."""
+    with progress() as bar:
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what.startswith(RESUMED) or (what == COMPILING and done == 0):
+                say(escape(what))
+            elif what == COMPILING:
+                return
+            else:
+                bar(what, done, total)
+
+        yield tell

@@ -1,0 +1,24 @@
+"""What a reader of a counterfactual must know beside its numbers."""
+
+from pomdpfit.counterfactuals._bands import Bands
+
+
+def notes_of(bands: Bands, *, discount_moved: bool = False) -> tuple[str, ...]:
+    """Doubts of the estimate, draws that failed or fell outside, and levels that do not compare."""
+    found = list(bands.notes)
+    if bands.failed:
+        found.append(
+            f"{len(bands.failed)} draws could not be solved and are left out; the first: "
+            f"{bands.failed[0]}"
+        )
+    if bands.rejected:
+        found.append(
+            f"{bands.rejected} draws fell outside the bounds of a parameter and were drawn anew: "
+            "the band is that of a truncated normal law."
+        )
+    if discount_moved:
+        found.append(
+            "the discount is different: values under two discounts are in different units, and "
+            "their difference depends on the mean of the shocks (zero here). Compare behaviour."
+        )
+    return tuple(found)

@@ -1,0 +1,82 @@
+"""Parquet and Stata files as tables: values come with their types, as the file has them."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pomdpfit._errors import PanelError, PomdpfitError
+from pomdpfit.data._columns import Columns
+from pomdpfit.data._table import Table
+
+_VALUES = 2**23  # that a Parquet file may always hold
+_RATIO = 25  # and beyond that, how many for each of its bytes
+
+
+def read_parquet(path: Path, columns: Columns) -> Table:
+    """The columns that are read; needs pyarrow."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise PanelError(
+            f"{path}: Parquet files need pyarrow; install it with pip install 'pomdpfit[parquet]'."
+        ) from error
+
+    def read() -> Table:
+        with pq.ParquetFile(path) as file:
+            columns.check(file.schema_arrow.names, str(path))
+            _refuse_exploding(path, file.metadata.num_rows * len(columns.names))
+            # Damaged text is noticed when it becomes Python's, so that belongs here too.
+            return Table.of_frame(file.read(columns=columns.names), columns, str(path))
+
+    return _read(path, read, "Parquet")
+
+
+def _refuse_exploding(path: Path, values: int) -> None:
+    """Refuse more values than a file of this size holds: equal ones pack to nothing at all."""
+    if values > max(_VALUES, _RATIO * path.stat().st_size):
+        raise PanelError(
+            f"{path} unpacks to {values:,} values, more than {_RATIO} for each of its bytes; if "
+            "that is right, read it with pandas or polars and use pf.Panel.from_frame."
+        )
+
+
+def read_stata(path: Path, columns: Columns) -> Table:
+    """The columns that are read.
+
+    Numbers stay numbers, also where the file has value labels for them; the value labels are read
+    where the caller lists labels that are text.
+    """
+    # A damaged length makes pandas ask for gigabytes; bytes in memory give what there is.
+    content = _read(path, path.read_bytes, "Stata")
+
+    def read(labelled: bool) -> pd.DataFrame:
+        return pd.read_stata(
+            io.BytesIO(content), convert_categoricals=labelled, preserve_dtypes=True
+        )
+
+    frame = _read(path, lambda: read(False), "Stata")
+    columns.check(list(frame.columns), str(path))
+    by_name = [
+        name
+        for name, labels in columns.labels.items()
+        if any(isinstance(label, str) for label in labels or ())
+    ]
+    if by_name:
+        named = _read(path, lambda: read(True), "Stata")
+        frame = frame.assign(**{name: named[name].astype(object) for name in by_name})
+    # Stata writes no text as an empty text.
+    frame = frame[columns.names].replace({"": None})
+    return Table.of_frame(frame, columns, str(path))
+
+
+def _read(path: Path, read: Any, kind: str) -> Any:
+    """What a reader makes of a file; readers of damaged files raise all sorts of errors."""
+    try:
+        return read()
+    except PomdpfitError:
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PanelError(f"{path} cannot be read as a {kind} file: {first}.") from error

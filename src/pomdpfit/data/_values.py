@@ -1,0 +1,181 @@
+"""The values of a table as periods, codes and numbers; each refusal says why."""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pomdpfit._errors import PanelError
+from pomdpfit._types import Bool, Float, Int
+from pomdpfit.data._coded import is_missing
+from pomdpfit.data._table import Table
+
+# Year first: nobody can tell the day from the month in 01/02/2020.
+_CLOCK = r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
+_DATE = re.compile(rf"[0-9]{{4}}(-[0-9]{{2}}(-[0-9]{{2}}({_CLOCK})?)?)?")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}([, '\u00a0\u2009\u202f][0-9]{3})+(\.[0-9]*)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_ABSENT = {"na", "n/a", "nan", "null", "none", ".", "-", "missing", "#n/a", "<na>", "nat"}
+_FARTHEST = 2**62  # so that differences of periods fit 64 bits
+
+
+def periods(table: Table) -> Int[np.ndarray, "n"]:
+    """Times as whole numbers of periods."""
+    column, freq = table.columns.time, table.columns.freq
+    time = table.data[column]
+    table.refuse(time.missing(), column, "is missing; every row needs its period")
+    if freq is not None:
+        return _dates(table, freq)
+    table.refuse(time.where(lambda v: not is_whole(v, _FARTHEST)), column, _no_period)
+    return np.array([int(v) for v in time.distinct])[time.code]
+
+
+def _no_period(value: Any) -> str:
+    dates = 'for dates say how long a period is, for example freq="M"'
+    grouped = isinstance(value, str) and _GROUPED.fullmatch(value)
+    return why_no_number(value, "whole number") if grouped else f"is not a whole number; {dates}"
+
+
+def _dates(table: Table, freq: str) -> Int[np.ndarray, "n"]:
+    """Dates (or pandas periods) as numbers of periods of this length."""
+    column = table.columns.time
+    time = table.data[column]
+    number = time.where(lambda v: isinstance(v, int | float | np.number))
+    table.refuse(number, column, f"is a number, not a date; leave freq={freq!r} out")
+    strange = time.where(lambda v: isinstance(v, str) and not _DATE.fullmatch(v))
+    table.refuse(strange, column, "is not a date; write year, month and day as in 2020-01-31")
+    values: Any = time.distinct
+    if not all(isinstance(v, pd.Period) for v in values):
+        zones = {str(getattr(v, "tzinfo", None)) for v in values}
+        if len(zones) > 1:
+            raise PanelError(f"column {column!r} mixes time zones: {sorted(zones)}; use one.")
+        local = [v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        dates = pd.to_datetime(pd.Series(local, dtype=object), errors="coerce", format="ISO8601")
+        table.refuse(dates.isna().to_numpy()[time.code], column, "is not a date")
+        values = dates.to_numpy()
+    try:
+        return pd.PeriodIndex(values, freq=freq).astype("int64").to_numpy()[time.code]
+    except (ValueError, TypeError) as error:
+        raise PanelError(f"freq={freq!r} is not a length of period: {error}") from error
+
+
+def codes(
+    table: Table,
+    column: str,
+    labels: Sequence[Hashable] | None,
+    argument: str,
+    optional: Bool[np.ndarray, "n"] | None = None,
+) -> Int[np.ndarray, "n"]:
+    """Labels or whole numbers as codes from 0; -1 where a value is missing and may be."""
+    values = table.data[column]
+    missing = values.missing()
+    may_miss = np.zeros_like(missing) if optional is None else optional
+    tail = "" if optional is None else " (only an agent's last row may lack one)"
+    mend = "fill it in, or leave such rows out with repair=[pf.DropRows()]"
+    table.refuse(missing & ~may_miss, column, f"is missing{tail}; {mend}")
+    known = [v for v in values.distinct if not is_missing(v)]
+    number = _numbering(labels, argument)
+    if number is None and known and all(isinstance(v, bool) for v in known):
+        number = {_key(False): 0, _key(True): 1}
+    if number is None:
+        bad = values.where(lambda v: not is_missing(v) and not is_whole(v))
+        table.refuse(bad, column, lambda v: why_no_code(v, argument))
+        each = [-1 if is_missing(v) else int(v) for v in values.distinct]
+        negative = values.where(lambda v: not is_missing(v) and int(v) < 0)
+        table.refuse(negative, column, "is negative; codes count from 0")
+    else:
+        bad = values.where(lambda v: not is_missing(v) and not _listed(v, number))
+        table.refuse(
+            bad, column, f"is not one of {argument}={list(() if labels is None else labels)}"
+        )
+        each = [-1 if is_missing(v) else number[_key(v)] for v in values.distinct]
+    return np.array(each)[values.code]
+
+
+def numbers(table: Table, column: str) -> Float[np.ndarray, "n"]:
+    """A covariate as finite floats."""
+    values = table.data[column]
+    why = "is missing; a covariate is a finite number in every row"
+    table.refuse(values.missing(), column, why)
+    text = values.where(lambda v: not isinstance(v, int | float | bool))
+    table.refuse(text, column, lambda v: why_no_number(v, "number"))
+    with np.errstate(over="ignore"):
+        each = np.array([_float(v) for v in values.distinct])
+    table.refuse(~np.isfinite(each)[values.code], column, "is not a finite number")
+    return each[values.code]
+
+
+def _float(value: int | float | bool) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond 1e308
+        return np.inf
+
+
+def why_no_code(value: Any, argument: str) -> str:
+    """Why a value is no code, and the mend."""
+    if isinstance(value, bool):
+        return "is a boolean among numbers; write 0 and 1 throughout"
+    if isinstance(value, str):
+        why = why_no_number(value, "whole number")
+        return f"{why}; for labels say {argument}=[...]" if why.startswith("is text") else why
+    if isinstance(value, float) and np.isinf(value):
+        return "is infinite, not a whole number"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "is beyond 64 bits; codes count from 0"
+    return f"is not a whole number; for labels say {argument}=[...]"
+
+
+def why_no_number(value: Any, wanted: str) -> str:
+    """Why a value is no number, and the mend."""
+    if not isinstance(value, str):
+        return f"is not a {wanted}"
+    why = f"is text, not a {wanted}"
+    if _INFINITE.fullmatch(value.strip()):
+        why = f"is infinite, not a {wanted}"
+    elif _GROUPED.fullmatch(value):
+        why = f"has a thousands separator; write {re.sub(r'[^0-9.+-]', '', value)}"
+    elif value != value.strip():
+        why = "has spaces around it; remove them"
+    elif wanted == "number" and _DECIMAL_COMMA.fullmatch(value):
+        why = f"has a decimal comma; write {value.replace(',', '.')}"
+    elif value.lower() in _ABSENT:
+        why += (
+            f"; if it stands for no value leave the cell empty (or say missing=['', {value!r}] to "
+            "pf.read_panel)"
+        )
+    return why
+
+
+def is_whole(value: Any, bound: int = 2**63) -> bool:
+    """A whole number that fits 64 bits; booleans and text are none."""
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, int | np.integer):
+        return abs(int(value)) < bound
+    is_float = isinstance(value, float | np.floating)
+    return is_float and float(value).is_integer() and abs(float(value)) < bound
+
+
+def _numbering(labels: Sequence[Hashable] | None, argument: str) -> dict[Hashable, int] | None:
+    if labels is None:
+        return None
+    number = {_key(label): code for code, label in enumerate(labels)}
+    if len(number) != len(labels):
+        raise PanelError(f"{argument} lists a label twice: {list(labels)}.")
+    return number
+
+
+def _key(label: Any) -> Hashable:
+    """Labels are told apart by value and by whether they are booleans: True is not 1."""
+    return isinstance(label, bool | np.bool_), label
+
+
+def _listed(value: Any, number: Mapping[Hashable, int]) -> bool:
+    try:
+        return _key(value) in number
+    except TypeError:  # what cannot be looked up is no label
+        return False

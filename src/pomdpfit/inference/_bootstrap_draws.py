@@ -1,0 +1,138 @@
+"""What a bootstrap has drawn: standard errors, intervals, tables, and a file."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pomdpfit._errors import EstimationError
+from pomdpfit._write import write_atomically
+
+_FORMAT = "pomdpfit-bootstrap"
+_MOST_BYTES = 2**30
+_INFO = ["replicate", "llf", "converged", "steps", "boundary", "reason"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Draws of an estimator: one row a replicate, one column an entry of `params`.
+
+    Replicates that failed stay as rows of NaN, with their reason in `failed`.
+    """
+
+    draws: pd.DataFrame
+    info: pd.DataFrame
+    estimate: pd.Series
+    parametric: bool
+    seed: int
+
+    @property
+    def failed(self) -> pd.Series:
+        """Reasons, by replicate."""
+        return self.info.loc[self.info["reason"] != "", "reason"]
+
+    @property
+    def used(self) -> pd.DataFrame:
+        """The draws that converged, on a boundary or not."""
+        return self.draws[self.info["converged"]]
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the draws."""
+        return self.used.cov()
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard deviation of the draws."""
+        return self.used.std().rename("std err")
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Percentile intervals: they stay inside the bounds."""
+        return pd.DataFrame(
+            {"lower": self.used.quantile(alpha / 2), "upper": self.used.quantile(1 - alpha / 2)}
+        )
+
+    @property
+    def at_bound(self) -> pd.Series:
+        """The share of draws in which an entry lies on its bound."""
+        rows = self.info.loc[self.used.index, "boundary"]
+        share = {name: pd.Series([name in row for row in rows]).mean() for name in self.draws}
+        return pd.Series(share, name="at bound", dtype=float)
+
+    def summary(self) -> pd.DataFrame:
+        """Estimate, bias, standard error, percentile interval and share on the bound."""
+        frame = pd.DataFrame({"estimate": self.estimate, "std err": self.bse})
+        frame.insert(1, "bias", self.used.mean() - self.estimate)
+        return pd.concat([frame, self.conf_int(), self.at_bound], axis=1)
+
+    def to_json(self) -> str:
+        """Everything, exactly: the same draws give the same bytes."""
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "columns": list(self.draws.columns),
+                "draws": [[_finite(v) for v in row] for row in self.draws.to_numpy()],
+                "info": [
+                    {name: _finite(value) for name, value in row.items()}
+                    for row in self.info.reset_index().to_dict("records")
+                ],
+                "estimate": self.estimate.tolist(),
+                "parametric": self.parametric,
+                "seed": self.seed,
+            },
+            sort_keys=True,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_json` to a file, whole or not at all."""
+        write_atomically(Path(path), self.to_json().encode())
+
+    @staticmethod
+    def load(path: str | Path) -> "Bootstrap":
+        """The bootstrap that `save` wrote; no code in the file is run."""
+        path = Path(path)
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes.")
+            return _from_document(json.loads(path.read_text(), parse_constant=_refuse))
+        except FileNotFoundError:
+            raise
+        except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+            raise EstimationError(f"{path} cannot be loaded as a bootstrap: {error}") from error
+
+
+def _from_document(found: Any) -> Bootstrap:
+    """What `to_json` wrote, refused where its parts do not go together."""
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise ValueError(f"it does not say that its format is {_FORMAT!r}.")
+    columns, info = found["columns"], pd.DataFrame(found["info"])
+    draws = np.array(found["draws"], dtype=float)  # None becomes NaN
+    estimate = np.array(found["estimate"], dtype=float)
+    wanted = (len(info), len(columns))
+    if draws.shape != wanted or estimate.shape != wanted[1:] or set(info) != set(_INFO):
+        raise ValueError("its draws, its estimate and what is said of them do not go together.")
+    if type(found["seed"]) is not int or type(found["parametric"]) is not bool:
+        raise ValueError("its seed must be a whole number, and parametric true or false.")
+    kinds = {"converged": bool, "boundary": list, "reason": str, "steps": int}
+    for name, kind in kinds.items():
+        if not all(type(row[name]) is kind for row in found["info"]):
+            raise ValueError(f"{name} of a replicate is not what it should be.")
+    info = info[_INFO].astype({"llf": float}).set_index("replicate")
+    return Bootstrap(
+        pd.DataFrame(draws, info.index, columns),
+        info,
+        pd.Series(estimate, columns, name="estimate"),
+        found["parametric"],
+        found["seed"],
+    )
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"it holds {name}, which is not JSON.")
+
+
+def _finite(value: Any) -> Any:
+    """None in the place of what JSON has no word for."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

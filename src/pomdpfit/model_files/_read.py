@@ -1,0 +1,99 @@
+"""read_model(): a TOML file, checked to the last key, as a specification."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pomdpfit._errors import ModelError, PomdpfitError
+from pomdpfit._params import ParameterSpace
+from pomdpfit._precision import in_float64
+from pomdpfit._restrictions import parse_restrictions
+from pomdpfit.model_files._checks import refuse_unknown, table, texts
+from pomdpfit.model_files._groups import with_groups
+from pomdpfit.model_files._ready import ready_model
+from pomdpfit.model_files._specification import Specification, as_arrays, full_space
+from pomdpfit.model_files._values import read_fixed, read_leaves, read_prior
+
+_KEYS = ("model", "options", "tables", "groups", "theta", "fixed", "free", "constraints", "prior")
+# tomllib takes the square of the number of parts of a key, minutes for some ten thousands.
+_MOST_PARTS = 32
+_PART = r"""(?>[A-Za-z0-9_-]+|"(?>[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(
+    rf"(?<![A-Za-z0-9_\"'.\\-]){_PART}(?>[ \t]*\.[ \t]*{_PART}){{{_MOST_PARTS}}}"
+)
+
+
+@in_float64
+def read_model(path: str | Path) -> Specification:
+    """The model that a TOML file names, with its options, start, fixed values and prior.
+
+    Data only: no code is run. `model` names a ready model, [options] are those of its constructor,
+    [tables] the kernel and reward of a tabular one, [groups] parameters by group of agents,
+    [theta] start values, [fixed] what is held,
+    `free` what is let go, `constraints` linear equations, [prior] the first belief. What is not
+    known, or not of the right kind, raises `ModelError` with file, key, value and mend.
+    """
+    path = Path(path)
+    content = read_toml(path)
+    try:
+        return _specification(content, path)
+    except PomdpfitError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not a text in UTF-8: {error}.") from error
+    if _LONG_KEY.search(text):
+        raise ModelError(f"{path} has a key of more than {_MOST_PARTS} parts with dots between.")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # Python's own, for thousands of digits, too
+        raise ModelError(
+            f"{path} is not TOML: {error}. Texts need quotes, and a table starts with [its name]."
+        ) from error
+
+
+def _specification(content: dict[str, Any], path: Path) -> Specification:
+    refuse_unknown(content, _KEYS, "the file")
+    model, tables = with_groups(content, *ready_model(content))
+    prior = read_prior(content["prior"], model) if "prior" in content else None
+    space = full_space(model, prior)
+    given = read_leaves(table(content, "theta"), space, "[theta]")
+    clash = sorted(set(given) & set(tables))
+    if clash:
+        raise ModelError(f"{clash[0]} stands in [tables] and in [theta]: leave one out.")
+    start = {**tables, **given}
+    space.check({**space.example(), **start})
+    theta = as_arrays({**space.example(), **start})
+    fixed = read_fixed(content.get("fixed", {}), space, theta)
+    return Specification(
+        model=model,
+        start=start,
+        fixed=fixed,
+        free=read_free(texts(content, "free"), fixed, space),
+        constraints=_constraints(texts(content, "constraints"), space),
+        prior=prior,
+        path=path,
+    )
+
+
+def read_free(names: tuple[str, ...], fixed: Any, space: ParameterSpace) -> tuple[str, ...]:
+    """Parameters to let go, which cannot be held too."""
+    space.free(*names)
+    both = [name for name in names if name in fixed]
+    if both:
+        raise ModelError(f"{both[0]} is both fixed and free: leave one out.")
+    return names
+
+
+def _constraints(lines: tuple[str, ...], space: ParameterSpace) -> tuple[str, ...]:
+    if lines:
+        parse_restrictions(lines, space.names)
+    return lines

@@ -1,0 +1,160 @@
+"""Values of parameters, whole leaves or single entries, and priors, as files give them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pomdpfit._errors import ModelError, PomdpfitError
+from pomdpfit._nearest import nearest
+from pomdpfit._params import ParameterSpace
+from pomdpfit._priors import AbstractPrior, AgentPriors, CommonPrior, KnownPrior, StationaryPrior
+from pomdpfit._shown import shown
+from pomdpfit.baselines import MDP
+from pomdpfit.model_files._checks import array, number, refuse_unknown
+from pomdpfit.model_files._specification import as_arrays, states_of
+
+_MOST_NODES = 10**6  # of a belief grid: far beyond what is solved
+# Kinds of prior, and the keys that each one takes.
+PRIORS = {"known": ("belief",), "common": (), "agent": (), "stationary": ("nodes",)}
+
+
+def read_leaves(
+    values: Mapping[str, Any], space: ParameterSpace, place: str
+) -> dict[str, np.ndarray]:
+    """Leaves such as `cost` and entries such as `cost[good]`, as the leaves that they make."""
+    owner = dict(zip(space.names, space.owners, strict=True))
+    theta = as_arrays(space.example())
+    named: dict[str, str] = {}
+    for name, value in values.items():
+        space.require_name(name, place)
+        leaf = name if name in space.parameters else owner[name]
+        if leaf in named and leaf in (name, named[leaf]):
+            raise ModelError(f"{place} gives both {named[leaf]} and {name}: leave one out.")
+        named[leaf] = name
+        if name == leaf:
+            theta[leaf] = array(value, f"{place} {name}")
+        else:
+            entries = space.parameters[leaf].entry_names(leaf)
+            theta[leaf] = np.where(entries == name, number(value, f"{place} {name}"), theta[leaf])
+    try:
+        space.check(theta)
+    except PomdpfitError as error:
+        raise ModelError(f"{place}: {error}") from error
+    return {leaf: theta[leaf] for leaf in named}
+
+
+def read_fixed(
+    given: Any,
+    space: ParameterSpace,
+    theta: Mapping[str, np.ndarray],
+    place: str = "[fixed]",
+) -> dict[str, np.ndarray | float]:
+    """Names held at their start values (a list, or `name = true`), or names with values."""
+    if isinstance(given, list):
+        given = dict.fromkeys(_names(given), True)
+    if not isinstance(given, dict):
+        raise ModelError(f"fixed must be a list of names or a table, but it is {shown(given)}.")
+    fixed: dict[str, np.ndarray | float] = {}
+    for name, value in given.items():
+        space.require_name(name, place)
+        if value is True:
+            fixed[name] = _value_of(name, space, theta)
+        elif value is False:
+            raise ModelError(
+                f"{place} {name} must be a value, or true to hold it at its start; a parameter "
+                'that the model fixes is let go with free = ["..."].'
+            )
+        elif name in space.parameters:
+            fixed[name] = array(value, f"{place} {name}")
+        else:
+            fixed[name] = _within_bounds(name, number(value, f"{place} {name}"), space, place)
+    try:
+        space.fix({n: v for n, v in fixed.items() if n in space.parameters})
+    except PomdpfitError as error:
+        raise ModelError(f"{place}: {error}") from error
+    return fixed
+
+
+def _within_bounds(name: str, value: float, space: ParameterSpace, place: str) -> float:
+    """The value of an entry, if it can have it whatever the other entries are."""
+    owner = space.owners[space.names.index(name)]
+    low, high = space.parameters[owner].constraint.bounds()
+    if not low <= value <= high:
+        raise ModelError(
+            f"{place} {name} must lie between {low:.6g} and {high:.6g}, but it is {value:.6g}."
+        )
+    return value
+
+
+def _names(given: list) -> list[str]:
+    for name in given:
+        if not isinstance(name, str):
+            raise ModelError(f"fixed must list names of parameters, but it holds {shown(name)}.")
+    return given
+
+
+def _value_of(
+    name: str, space: ParameterSpace, theta: Mapping[str, np.ndarray]
+) -> np.ndarray | float:
+    """Of a leaf or of an entry."""
+    if name in space.parameters:
+        return np.asarray(theta[name])
+    return float(space.to_series(theta)[name])
+
+
+def read_prior(given: Any, model: Any) -> AbstractPrior:
+    """`prior = "common"`, or a table with its kind and what goes with it."""
+    if isinstance(given, str):
+        given = {"kind": given}
+    if not isinstance(given, dict):
+        raise ModelError(f"prior must be a name or a table, but it is {shown(given)}.")
+    kind = given.get("kind")
+    if not isinstance(kind, str) or kind not in PRIORS:
+        hint = nearest(kind, PRIORS) if isinstance(kind, str) else ""
+        raise ModelError(
+            f"[prior] kind must be one of {', '.join(PRIORS)}, not {shown(kind)}.{hint}"
+        )
+    refuse_unknown(given, ("kind", *PRIORS[kind]), f"[prior] of kind {kind!r}")
+    if isinstance(model, MDP):
+        raise ModelError("a fully observed model takes no prior: leave [prior] out.")
+    return _MAKERS[kind](given, model)
+
+
+def _known(given: Mapping[str, Any], model: Any) -> AbstractPrior:
+    """One belief for all, or a table of beliefs by agent."""
+    if "belief" not in given:
+        raise ModelError(
+            '[prior] of kind "known" lacks belief, a list of probabilities of the hidden states.'
+        )
+    belief, states = given["belief"], states_of(model)
+    if isinstance(belief, dict):
+        by_agent = {a: array(x, f"[prior.belief] {a}") for a, x in belief.items()}
+        prior, agents = KnownPrior(by_agent), list(by_agent)
+        shapes = {a: x.shape for a, x in by_agent.items() if x.shape != (states,)}
+        if shapes or not agents:
+            raise ModelError(f"[prior.belief] must have {states} numbers for each agent: {shapes}.")
+    else:
+        prior, agents = KnownPrior(array(belief, "[prior] belief")), ["any"]
+    try:
+        prior.data(agents, states)
+    except PomdpfitError as error:
+        raise ModelError(f"[prior] belief: {error}") from error
+    return prior
+
+
+def _stationary(given: Mapping[str, Any], model: Any) -> AbstractPrior:
+    nodes = given.get("nodes", StationaryPrior().nodes)
+    if type(nodes) is not int or not 2 <= nodes <= _MOST_NODES:
+        raise ModelError(
+            f"[prior] nodes must be a whole number from 2 to {_MOST_NODES:,}, not {shown(nodes)}."
+        )
+    return StationaryPrior(nodes)
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any], Any], AbstractPrior]] = {
+    "known": _known,
+    "common": lambda given, model: CommonPrior(),
+    "agent": lambda given, model: AgentPriors(),
+    "stationary": _stationary,
+}

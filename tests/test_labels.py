@@ -1,0 +1,204 @@
+"""Labels of actions and observations: kept by panels, compared with the model's, and shown."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+import pomdpfit as pf
+from pomdpfit._labels import check_labels, disagreement, kept_labels, observation_names
+from pomdpfit.cli import app
+from pomdpfit.inference._chi_square import _cell_names
+from pomdpfit.models import EngineReplacement
+from pomdpfit.plots._over_beliefs import draw_over
+from pomdpfit.plots._subject import Subject, labels
+
+jax.config.update("jax_enable_x64", True)
+
+COLUMNS = {"agent": "pump", "time": "week", "observation": "reading", "action": "decision"}
+PUMPS = """\
+pump,week,reading,decision
+north,1,1,keep
+north,2,2,keep
+north,3,3,replace
+south,1,1,keep
+south,2,1,keep
+"""
+
+
+class Engine(EngineReplacement):
+    """Names of readings beside those of the engine's actions."""
+
+    names: tuple[str, ...] | None = ("new", "used", "old", "ancient")
+
+    def observation_labels(self):
+        return self.names
+
+
+def engine(**options):
+    return EngineReplacement(bins=4, increments=2, discount=0.9, **options)
+
+
+def read(tmp_path, text=PUMPS, **options):
+    (tmp_path / "pumps.csv").write_text(text)
+    labels = {"observations": [1, 2, 3, 4], "actions": ["keep", "replace"]}
+    return pf.read_panel(tmp_path / "pumps.csv", **COLUMNS, **{**labels, **options})
+
+
+# ---- what is kept, and compared ------------------------------------------------------------------
+
+
+def test_a_panel_keeps_its_labels_as_plain_numbers_and_text(tmp_path):
+    panel = read(tmp_path)
+    assert panel.observation_labels == (1, 2, 3, 4)
+    assert panel.action_labels == ("keep", "replace")
+    assert panel.exclude_transitions(np.zeros_like(panel.present)).action_labels == (
+        "keep",
+        "replace",
+    )
+    assert kept_labels(np.array([3, 4])) == (3, 4)
+    assert kept_labels([pd.Timestamp("2020-01-01")]) == ("2020-01-01 00:00:00",)
+    assert pf.Panel.from_arrays([[0]], [[0]]).action_labels == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["replace", "keep"], ["another order", "actions=['keep', 'replace']"]),
+        (["keep", "new"], ["['keep', 'new']", "['keep', 'replace']", "action_labels()"]),
+        (["keep", "replace", "new"], ["['keep', 'replace', 'new']"]),
+    ],
+)
+def test_other_words_than_the_models_are_refused(labels, words, tmp_path):
+    text = PUMPS if "replace" in labels else PUMPS.replace("replace", "new")
+    panel, model = read(tmp_path, text, actions=labels), engine()
+    with pytest.raises(pf.PanelError) as refusal:
+        pf.Likelihood(model, panel, prior=pf.KnownPrior([0.5, 0.5]))
+    with pytest.raises(pf.PanelError):
+        pf.impossible_transitions(model, model.example(), panel)
+    check = pf.check_panel(panel, model)
+    assert not check.ok
+    assert check.problems["kind"].tolist() == ["other action labels than the model's"]
+    for word in words:
+        assert word in str(refusal.value)
+        assert word in check.summary()
+    assert check.actions["keep"] == 4  # by the names of the data
+
+
+@pytest.mark.parametrize("labels", [None, [0, 1], ["0", "1"], [True, False]])
+def test_codes_go_with_any_names_of_the_model(labels):
+    frame = pd.DataFrame({"pump": ["n", "n"], "week": [1, 2], "reading": [0, 1]})
+    first, second = labels[:2] if labels else (0, 1)
+    frame["decision"] = pd.Series([first, second], dtype=object)
+    panel = pf.Panel.from_frame(frame, **COLUMNS, actions=labels)
+    check_labels(panel, engine())
+    assert pf.check_panel(panel, engine()).actions.to_dict() == {"keep": 1, "replace": 1}
+
+
+def test_numbers_of_the_model_and_other_cases_of_its_words_are_no_disagreement(tmp_path):
+    panel = read(tmp_path, PUMPS.replace("keep", "Keep"), actions=["Keep", "replace"])
+    assert disagreement(panel, engine(), "action") is None
+    numbered = dataclasses.replace(panel, observation_labels=("low", "high"))
+    model = Engine(bins=4, increments=2, discount=0.9)
+    assert "observations=['new', 'used', 'old', 'ancient']" in str(
+        disagreement(numbered, model, "observation")
+    )
+    object.__setattr__(model, "names", ("0", "1", "2", "3"))
+    assert disagreement(numbered, model, "observation") is None
+
+
+# ---- whose names are shown -----------------------------------------------------------------------
+
+
+def test_observations_go_by_the_models_names_then_the_panels_then_numbers(tmp_path):
+    panel, plain = read(tmp_path), pf.Panel.from_arrays([[0]], [[0]])
+    own = Engine(bins=4, increments=2, discount=0.9)
+    assert observation_names(own, panel, 4) == ("new", "used", "old", "ancient")
+    assert observation_names(engine(), panel, 4) == ("1", "2", "3", "4")
+    assert observation_names(engine(), panel, 5) == ("1", "2", "3", "4", "code 4")
+    assert observation_names(engine(), plain, 3) == ("0", "1", "2")
+    assert observation_names(None, None, 2) == ("0", "1")
+
+
+def test_a_check_counts_and_tells_by_names(tmp_path):
+    panel = read(tmp_path, PUMPS.replace("south,2,1", "south,2,4"))
+    check = pf.check_panel(panel, engine())
+    assert check.observations.to_dict() == {"1": 2, "2": 1, "3": 1, "4": 1}
+    assert "from 1 to 4" in check.summary()
+    assert "z=1 is followed by z'=4 after 'keep' (a=0), where the model has z' in 1..2" in str(
+        check
+    )
+    alone = pf.check_panel(panel)
+    assert alone.actions.to_dict() == {"keep": 4, "replace": 1}
+    assert alone.observations.to_dict() == {"1": 2, "2": 1, "3": 1, "4": 1}
+
+
+def test_pictures_and_cells_of_a_test_go_by_names():
+    choices = lambda z, x: np.broadcast_to([0.3, 0.7], (*np.shape(z), 2))
+    values = lambda z, x: np.zeros(np.broadcast_shapes(np.shape(z), np.shape(x)[:-1]))
+    options = {"states": ("good", "bad"), "actions": ("keep", "replace")}
+    subject = Subject(choices, values, 3, **options, readings=("1", "2", "3"))
+    ax = draw_over(subject, values, "value", z=[0, 2], edge=None, ax=Figure().subplots())
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["z = 1", "z = 3"]
+    ax = draw_over(subject, values, "value", z=None, edge=None, ax=Figure().subplots())
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "3"]
+    assert _cell_names(np.array([0, 1, 3]), ("1", "2", "3")) == ["1", "2..3", "3.."]
+    assert labels(engine(), "action", 2) == ("keep", "replace")
+    assert labels(None, "action", 2) == ("action 0", "action 1")
+
+
+# ---- how many there must be ----------------------------------------------------------------------
+
+
+def test_a_model_names_each_of_its_observations_and_no_more():
+    model = Engine(bins=5, increments=2, discount=0.9)
+    with pytest.raises(pf.ModelError, match=r"observation_labels\(\).*5 observations.*names 4"):
+        pf.check_panel(pf.Panel.from_arrays([[0]], [[0]]), model)
+
+
+def test_wrapped_models_do_not_name_more_than_they_have():
+    model = Engine(bins=4, increments=2, discount=0.9)
+    grouped = pf.models.Grouped(model, ("a", "b"), own=["RC"])
+    assert grouped.observation_labels() == model.observation_labels()
+    assert pf.FullyObserved(model).observation_labels() is None
+    assert pf.WithSignal(model, np.eye(2)).observation_labels() is None
+
+
+# ---- codes that count from 1 ---------------------------------------------------------------------
+
+
+def test_codes_that_count_from_one_are_told_so():
+    told = r"0\.\.3 \(1 such rows\); codes seem to count from 1: say observations=\[1, 2, 3, 4\]"
+    with pytest.raises(pf.PanelError, match=told):
+        pf.impossible_transitions(engine(), engine().example(), panel_of([[1, 4]]))
+    for z in ([[0, 4]], [[1, 5]]):  # a code 0, or more than one too far
+        with pytest.raises(pf.PanelError, match=r"such rows\)\.$"):
+            pf.impossible_transitions(engine(), engine().example(), panel_of(z))
+
+
+def panel_of(z):
+    return pf.Panel.from_arrays(z, [[0] * len(z[0])])
+
+
+# ---- on the command line -------------------------------------------------------------------------
+
+
+def test_the_command_line_counts_actions_by_the_names_of_the_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pumps.csv").write_text(PUMPS)
+    (tmp_path / "engine.toml").write_text(
+        'model = "EngineReplacement"\noptions = {bins = 4, increments = 2, discount = 0.9}\n'
+    )
+    named = [word for name, column in COLUMNS.items() for word in (f"--{name}", column)]
+    words = ["check", "pumps.csv", *named, "--observations", "1,2,3,4", "--model", "engine.toml"]
+    outcome = CliRunner().invoke(app, [*words, "--actions", "replace,keep", "--json"])
+    assert outcome.exit_code == 1
+    assert json.loads(outcome.stdout)["actions"] == {"replace": 1, "keep": 4}
+    outcome = CliRunner().invoke(app, [*words, "--actions", "keep,replace", "--json"])
+    assert outcome.exit_code == 0
+    assert json.loads(outcome.stdout)["actions"] == {"keep": 4, "replace": 1}

@@ -1,0 +1,189 @@
+"""Draws from a posterior: against quadrature, estimate and standard errors, and their labels."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pomdpfit as pf
+from pomdpfit.bayes._sample_posterior import find_doubts
+from small_signals import GRID, HALF, MODEL, TRUTH, likelihood_of, panel_of
+
+numpyro = pytest.importorskip("numpyro", reason="the extra bayes is not installed")
+dist = numpyro.distributions
+
+PRIORS = {"gain": dist.Normal(1.0, 0.5), "seen": dist.Dirichlet(np.array([4.0, 2.0]))}
+
+
+def sample(panel, priors=PRIORS, **options):
+    return pf.sample_posterior(MODEL, panel, prior=HALF, grid=GRID, priors=priors, **options)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return panel_of(100)
+
+
+@pytest.fixture(scope="module")
+def posterior(panel):
+    return sample(panel, draws=250, warmup=150, chains=2, seed=1, start=TRUTH)
+
+
+def by_quadrature(likelihood, nodes=24):
+    """Means and standard deviations of gain and seen[true]: prior times likelihood on a grid.
+
+    In natural coordinates, so that no transformation enters. Gauss and Legendre's rule on a box
+    whose edges hold next to nothing of the posterior.
+    """
+    at, weights = np.polynomial.legendre.leggauss(nodes)
+    gain, seen = 1.25 + 2.25 * at, 0.7 + 0.25 * at  # -1 to 3.5, 0.45 to 0.95
+    total = lambda g, q: likelihood(TRUTH | {"gain": g, "seen": np.array([q, 1 - q])}).total
+    log = np.array([[total(g, q) for q in seen] for g in gain])
+    log += stats.norm(1, 0.5).logpdf(gain)[:, None] + stats.beta(4, 2).logpdf(seen)
+    mass = np.exp(log - log.max()) * np.outer(weights, weights)
+    mass /= mass.sum()
+    edges = mass[[0, -1]].sum() + mass[:, [0, -1]].sum()
+    assert edges < 1e-6
+    moments = {}
+    for name, values, share in (
+        ("gain", gain, mass.sum(axis=1)),
+        ("seen[true]", seen, mass.sum(axis=0)),
+    ):
+        mean = share @ values
+        moments[name] = mean, np.sqrt(share @ (values - mean) ** 2)
+    return moments
+
+
+def test_draws_have_the_moments_that_quadrature_finds(panel, posterior):
+    """Five Monte Carlo errors: sd / sqrt(ESS) of the mean, 1 / sqrt(2 ESS) relative of the sd.
+
+    The latter is a normal's; these posteriors have somewhat heavier tails, hence twice that.
+    """
+    table = posterior.summary()
+    for name, (mean, sd) in by_quadrature(likelihood_of(panel)).items():
+        row = table.loc[name]
+        assert row["ess"] > 60
+        assert row["r_hat"] < 1.05
+        assert abs(row["mean"] - mean) < 5 * sd / np.sqrt(row["ess"])
+        assert row["sd"] / sd == pytest.approx(1, abs=5 * 2 / np.sqrt(2 * row["ess"]))
+
+
+def test_variables_are_labelled_and_fixed_ones_absent(posterior):
+    pytest.importorskip("arviz", reason="the extra bayes is not installed")
+    data = posterior.to_arviz()
+    assert set(data["posterior"].data_vars) == {"gain", "seen"}
+    assert data["posterior"]["seen"].dims == ("chain", "draw", "seen_0")
+    assert list(data["posterior"]["seen"].coords["seen_0"].values) == ["true", "false"]
+    assert data["posterior"]["gain"].shape == (2, 250)
+    assert data["sample_stats"]["diverging"].shape == (2, 250)
+    np.testing.assert_array_equal(data["posterior"]["seen"].values, posterior.draws["seen"])
+
+
+def test_draws_lie_inside_and_come_as_frame_and_theta(posterior):
+    np.testing.assert_allclose(posterior.draws["seen"].sum(axis=-1), 1, atol=1e-12)
+    frame = posterior.to_frame()
+    assert list(frame) == ["gain", "seen[true]", "seen[false]"]
+    theta = posterior.theta(1, 7)
+    assert frame.loc[(1, 7), "seen[true]"] == theta["seen"][0]
+    assert theta["discount"] == 0.9
+    MODEL.space().check(theta)
+
+
+def made_up(gain, diverging):
+    shape = diverging.shape
+    seen = np.broadcast_to([0.7, 0.3], (*shape, 2))
+    return pf.Posterior({"gain": gain, "seen": seen}, {"diverging": diverging}, MODEL.space(), 0)
+
+
+def test_doubts_are_told():
+    """Chains that agree, chains that do not, and a divergent draw."""
+    rng, never = np.random.default_rng(0), np.zeros((2, 200), dtype=bool)
+    gain = rng.normal(size=(2, 200))
+    assert not find_doubts(made_up(gain, never))
+    (apart,) = find_doubts(made_up(gain + [[0.0], [3.0]], never))
+    assert "R-hat of gain" in apart
+    (divergent,) = find_doubts(made_up(gain, never | (np.arange(200) == 7)))
+    assert divergent.startswith("2 draws")
+
+
+@pytest.mark.slow
+def test_a_seed_gives_the_same_draws_again(panel):
+    """Also that one chain runs with the default priors."""
+    options = {"draws": 50, "warmup": 50, "chains": 1, "start": TRUTH, "priors": None}
+    first, again, other = (sample(panel, seed=seed, **options) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.draws["gain"], again.draws["gain"])
+    assert (first.draws["gain"] != other.draws["gain"]).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 0}, "draws must be a whole number of at least 1"),
+        ({"warmup": 0}, "warmup"),
+        ({"chains": True}, "chains"),
+        ({"seed": 0.5}, "seed"),
+        ({"accept": 1.0}, "accept"),
+        ({"priors": {}, "fixed": {"gain": 1.0, "seen": [0.5, 0.5]}}, "nothing to sample"),
+        ({"start": {"seen": [0.7, 0.7]}}, r"seen.*sums to 1\.4"),
+        ({"start": {"seen": [1.0, 0.0]}}, r"cannot start at seen.*inside"),
+        ({"start": {"gain": -1.0}, "priors": {"gain": dist.LogNormal()}}, "cannot start at gain"),
+        ({"start": {"gain": 9.0}, "priors": {"gain": dist.Uniform(0, 5)}}, "cannot start at gain"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(panel, options, message):
+    with pytest.raises(pf.PomdpfitError, match=message):
+        sample(panel, **{"draws": 5, "warmup": 5, "chains": 1, **options})
+
+
+def test_a_fully_observed_model_is_refused(panel):
+    with pytest.raises(pf.EstimationError, match="hidden states"):
+        pf.sample_posterior(pf.baselines.BusEngine(bins=2, increments=2), panel)
+
+
+def test_without_numpyro_its_extra_is_named(monkeypatch, panel):
+    monkeypatch.setitem(sys.modules, "numpyro", None)
+    with pytest.raises(pf.MissingExtraError, match=r"numpyro.*pip install 'pomdpfit\[bayes\]'"):
+        sample(panel)
+
+
+def test_without_arviz_its_extra_is_named(monkeypatch, posterior):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(pf.MissingExtraError, match=r"arviz.*pip install 'pomdpfit\[bayes\]'"):
+        posterior.to_arviz()
+
+
+@pytest.mark.slow
+def test_a_large_panel_gives_the_estimate_and_its_standard_errors():
+    """Bernstein and von Mises: the posterior tends to Normal(MLE, inverse information).
+
+    Under a flat prior the mean is off by O(1 / sqrt(N)) standard errors. To that, five Monte Carlo
+    errors.
+    """
+    panel = panel_of(10_000)
+    estimate = pf.fit(MODEL, panel, prior=HALF, grid=GRID, start=TRUTH, starts=1)
+    flat = {"gain": dist.Normal(0.0, 1000.0)}  # a Dirichlet of ones is flat
+    posterior = sample(panel, flat, draws=250, warmup=150, chains=2, start=estimate.theta)
+    table = posterior.summary()
+    for name in ("gain", "seen[true]"):
+        row, error = table.loc[name], estimate.bse[name]
+        assert row["ess"] > 60
+        assert row["r_hat"] < 1.05
+        off = (row["mean"] - estimate.params[name]) / error
+        assert abs(off) < 0.15 + 5 / np.sqrt(row["ess"])
+        assert row["sd"] / error == pytest.approx(1, abs=0.05 + 5 / np.sqrt(2 * row["ess"]))
+    expected = estimate.cov_params("hessian").loc["gain", "seen[true]"]
+    expected /= estimate.bse["gain"] * estimate.bse["seen[true]"]
+    found = posterior.to_frame()[["gain", "seen[true]"]].corr().iloc[0, 1]
+    assert found == pytest.approx(expected, abs=0.1)
+
+
+@pytest.mark.slow
+def test_the_page_runs(capsys):
+    text = (Path(__file__).parents[1] / "docs" / "bayes.md").read_text()
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "bayes.md", "exec"), names)
+    assert "r_hat" in capsys.readouterr().out
