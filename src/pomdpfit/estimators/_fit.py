@@ -105,9 +105,9 @@ def fit(
     asked = {"start": start, "starts": starts, "fixed": fixed or {}, "free": free}
     asked |= {"constraints": constraints, "seed": seed, "batch": width}
     kept = open_search(checkpoint, setting, asked, tell)
-    tell = told_of_compilation(tell)
     drawn = lambda: draw_starts(space, paths[0].theta, 1, seed, restrictions)[0]
     warn_of_identical_states(likelihood, paths[0].theta, drawn)
+    tell = told_of_compilation(tell)
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
