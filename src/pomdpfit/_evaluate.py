@@ -1,5 +1,6 @@
 """The likelihood of a panel, its gradient and its per-agent scores, as users call them."""
 
+import copy
 import functools
 from collections.abc import Mapping
 
@@ -25,7 +26,7 @@ from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
-from pomdpfit._problem import Problem
+from pomdpfit._problem import Moves, Problem
 from pomdpfit._scene import Scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._score_panel import Terms
@@ -33,7 +34,7 @@ from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Int, Theta
-from pomdpfit._value_moves import ValueMoves
+from pomdpfit._value_moves import SharedMoves, ValueMoves
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
@@ -59,32 +60,52 @@ class Likelihood(AbstractLikelihood):
         if not isinstance(panel, Panel):
             raise PanelError(f"panel must be a pf.Panel, not {type(panel)}: see Panel.from_frame.")
         require_instance(model)
-        self.model, self.panel = model, panel
+        self.model = model
         given = model.space() if space is None else space
         own = given.only(model.parameters())
         self._own = own
         sketch = checked_primitives(model, own.example(), own)
         self.prior = prior_or_default(prior, sketch.states)
         self.space = own | self.prior.space(labels_of(model, sketch.states)).as_in(given)
-        panel.check(sketch, model)
         self.prior.check(sketch)
-        self._covariates, context = panel.contexts(own.covariates, model.group_labels())
+        self.grid = checked_grid(sketch, grid)
+        self._solver = Newton() if solver is None else solver
+        self._sketch = sketch
+        self._problem = Problem(model, self.prior.rule(), self.grid, make_plan(sketch.kernel))
+        self._shared_moves: SharedMoves | None = None
+        self._read(panel, None)
+
+    def _read(self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None) -> None:
+        """Take the panel in, after all checks; its rows are numbered by these contexts."""
+        self.panel = panel
+        panel.check(self._sketch, self.model)
+        groups = self.model.group_labels()
+        self._covariates, context = panel.contexts(self._own.covariates, groups, contexts)
         self._data = Data(
             panel.arrays(context),
-            self.prior.data(panel.agents, sketch.states),
+            self.prior.data(panel.agents, self.states),
             {name: jnp.asarray(values) for name, values in self._covariates.items()},
         )
-        self.grid = checked_grid(sketch, grid)
         self._successors: list[np.ndarray] | None = None
         self._moved: ValueMoves | None = None
-        self._solver = Newton() if solver is None else solver
-        self._states = sketch.states
-        self._problem = Problem(model, self.prior.rule(), self.grid, make_plan(sketch.kernel))
+
+    def on(
+        self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
+    ) -> "Likelihood":
+        """The same likelihood of another panel, with what is compiled.
+
+        Such likelihoods share what they find at a theta about the model alone.
+        """
+        other = copy.copy(self)
+        if other._shared_moves is None:
+            self._shared_moves = other._shared_moves = SharedMoves()
+        other._read(panel, contexts)
+        return other
 
     @property
     def states(self) -> int:
         """|S|."""
-        return self._states
+        return self._sketch.states
 
     @functools.cached_property
     def dynamics(self) -> frozenset[str]:
@@ -139,7 +160,7 @@ class Likelihood(AbstractLikelihood):
         free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
         here = (self._problem, free, fixed, value, data, along)
-        moves = _likelihood.unit_moves(*here)
+        moves = self._moves(*here)
         self._moved = ValueMoves(free, fixed, value, along, moves.value)
         terms, derivatives = _likelihood.push(*here, moves)
         result = self._result(theta, value, state, terms, among)
@@ -165,6 +186,13 @@ class Likelihood(AbstractLikelihood):
             by_entry = self._value_moves(free, fixed, value, directions)
         arguments = self._with_priors, jnp.asarray(weights), directions, steps, by_entry
         return curvature(self._problem, free, fixed, value, *arguments)
+
+    def _moves(self, problem, free, fixed, value, data, along) -> Moves:  # type: ignore[no-untyped-def]
+        """Moves along entries; found once a theta for all panels that share them."""
+        here = problem, free, fixed, value, data, along
+        if self._shared_moves is None or self.prior.needs_policy:  # x0 then moves panel by panel
+            return _likelihood.unit_moves(*here)
+        return self._shared_moves.at(*here)
 
     def _value_moves(
         self,

@@ -15,10 +15,17 @@ from pomdpfit._setting import Setting
 from pomdpfit._types import ArrayLike
 from pomdpfit._version import __version__
 from pomdpfit.baselines import MDP
+from pomdpfit.streaming import PanelScan
 
 
 def panel_fingerprint(panel: Panel) -> dict[str, str]:
     """A hash of each thing that a likelihood reads from a panel, by name."""
+    if isinstance(panel, PanelScan):
+        return {
+            "files": _hash(repr([part.digest for part in panel.partitions]).encode()),
+            "columns": _hash(repr(panel.columns).encode()),
+            "entry epochs": _hash(repr(panel.entry).encode()),
+        }
     here = panel.present
     parts = {
         "agents": repr(panel.agents).encode(),

@@ -60,6 +60,11 @@ class LogLikelihood:
         """Observation and choice part of each agent."""
         return np.stack([self.observation.sum(axis=1), self.choice.sum(axis=1)], axis=1)
 
+    def weighted(self, weights: Float[np.ndarray, "N 2"]) -> float:
+        """sum_i w_i0 observation_i + w_i1 choice_i; an agent of weight zero is left out."""
+        parts = np.where(weights > 0, self.parts(), 0.0)
+        return float((weights * parts).sum())
+
     def to_frame(self) -> pd.DataFrame:
         """The panel's rows with their terms and beliefs."""
         beliefs = {f"x({s})": self.belief[..., s] for s in range(self.belief.shape[-1])}
@@ -127,6 +132,36 @@ class AbstractLikelihood(abc.ABC):
         `directions[name]` says how that leaf of theta moves; leaves that are not named stay.
         Agents that are not `among` those that count may have likelihood zero; their rows are zero.
         """
+
+    def weighed_scores(
+        self,
+        theta: Theta,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        weights: Float[np.ndarray, "N"],
+        *,
+        part: Part = Part.BOTH,
+        start: Array | None = None,
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "M 2 p"]]:
+        """The terms, and rows whose outer products add up to sum_i w_i s_i s_i'.
+
+        Here these are the agents' own scores, times the roots of their weights.
+        """
+        terms, scores = self.push(theta, directions, part=part, start=start, among=weights > 0)
+        return terms, scores if (weights == 1).all() else scores * np.sqrt(weights)[:, None, None]
+
+    @abc.abstractmethod
+    def on(
+        self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
+    ) -> "AbstractLikelihood":
+        """The same likelihood of another panel, with what is compiled.
+
+        contexts  the table of covariates by which the panel's rows are numbered; those of the
+                  panel if not given
+        """
+
+    def take_jobs(self, n_jobs: int | None) -> int | None:
+        """Use so many processes for each evaluation if it can be spread; those that are left."""
+        return n_jobs
 
     def curvature(
         self,

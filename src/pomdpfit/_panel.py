@@ -1,25 +1,30 @@
 """Panels: what each agent saw (z) and did (a), ragged, with masks for what is scored."""
 
 import dataclasses
+import os
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from pomdpfit import _panel_covariates, _panel_masks
+from pomdpfit import _panel_agents, _panel_covariates, _panel_masks
 from pomdpfit._errors import PanelError
 from pomdpfit._labels import check_labels, kept_labels
 from pomdpfit._model import Primitives
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._panel_range import check_range
+from pomdpfit._progress import Progress
 from pomdpfit._types import ArrayLike, Bool, Float, Int
 from pomdpfit.data._arrays import entry_epochs, integer_pair
 from pomdpfit.data._columns import Columns
 from pomdpfit.data._reading import read_table
 from pomdpfit.data._repairs import Repair, checked_repairs
 from pomdpfit.data._table import Table
+
+if TYPE_CHECKING:
+    from pomdpfit.streaming import PanelScan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,6 +115,38 @@ class Panel:
         return cls._from_table(Table.of_frame(frame, columns), repair, entry)
 
     @classmethod
+    def scan_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        agent: str,
+        time: str,
+        observation: str,
+        action: str,
+        observations: Sequence[Hashable] | None = None,
+        actions: Sequence[Hashable] | None = None,
+        freq: str | None = None,
+        entry: int | Mapping[Hashable, int] = 0,
+        group: str | None = None,
+        groups: Sequence[Hashable] | None = None,
+        covariates: Sequence[str] = (),
+        n_jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> "PanelScan":
+        """A data set larger than memory: a folder of Parquet files, each agent's rows in one.
+
+        Columns are named as in `from_frame`. All rows are read once, to be checked, and again at
+        each evaluation of a likelihood, in chunks that fit memory; files are shared by `n_jobs`
+        processes, as in joblib. Files are quickest to read whose rows stand agent by agent and
+        period by period, with whole numbers for times and codes.
+        """
+        from pomdpfit.streaming._scan_parquet import scan_parquet  # which makes panels
+
+        labels = (observations, actions, freq, group, groups)
+        columns = Columns(agent, time, observation, action, *labels, tuple(covariates))
+        return scan_parquet(path, columns, entry, n_jobs, progress)
+
+    @classmethod
     def _from_table(
         cls,
         table: Table,
@@ -153,7 +190,7 @@ class Panel:
             z_all[i, : len(z)], a_all[i, : len(a)] = z, a
             present[i, : len(z)], acted[i, : len(a)] = True, True
             when[i, : len(z)] = times[i]
-        continues = _followed(present)
+        continues = followed(present)
         return cls(
             z=z_all,
             a=a_all,
@@ -178,18 +215,23 @@ class Panel:
     @property
     def continues(self) -> Bool[np.ndarray, "N T"]:
         """Rows that are followed by another row of the same agent."""
-        return _followed(self.present)
+        return followed(self.present)
 
     @property
     def nobs(self) -> int:
         """How many choices are scored."""
         return int(self.score_choice.sum())
 
+    @property
+    def scored_transitions(self) -> int:
+        """How many transitions are scored."""
+        return int(self.score_observation.sum())
+
     def __repr__(self) -> str:
         rows = int(self.present.sum())
         return (
             f"Panel({self.agent_count} agents, {rows} rows; scores {self.nobs} choices and "
-            f"{int(self.score_observation.sum())} transitions)"
+            f"{self.scored_transitions} transitions)"
         )
 
     # ---- what the model reads beside z -----------------------------------------------------
@@ -213,13 +255,23 @@ class Panel:
         return dataclasses.replace(self.with_covariates(group=numbers), groups=groups)
 
     def contexts(
-        self, names: Sequence[str], groups: tuple[Hashable, ...] | None = None
+        self,
+        names: Sequence[str],
+        groups: tuple[Hashable, ...] | None = None,
+        among: Mapping[str, Float[np.ndarray, "C"]] | None = None,
     ) -> tuple[dict[str, Float[np.ndarray, "C"]], Int[np.ndarray, "N T"]]:
         """The distinct rows of these covariates, and which of them each row of the panel has.
 
-        `groups` are the model's, in the order of their numbers.
+        `groups` are the model's, in the order of their numbers; `among` is a table that has all of
+        these rows, if another one than the panel's own is to number them.
         """
-        return _panel_covariates.contexts(self, names, groups)
+        return _panel_covariates.contexts(self, names, groups, among)
+
+    # ---- some of the agents ----------------------------------------------------------------
+
+    def take(self, which: ArrayLike | Sequence[int]) -> "Panel":
+        """These agents, by number or by mask (N); each at most once."""
+        return _panel_agents.take(self, which)
 
     # ---- what is scored --------------------------------------------------------------------
 
@@ -313,7 +365,7 @@ class Panel:
         check_range(self, primitives)
 
 
-def _followed(present: Bool[np.ndarray, "N T"]) -> Bool[np.ndarray, "N T"]:
+def followed(present: Bool[np.ndarray, "N T"]) -> Bool[np.ndarray, "N T"]:
     """Where the next row of the same agent is present too."""
     following = np.zeros_like(present)
     following[:, :-1] = present[:, 1:]

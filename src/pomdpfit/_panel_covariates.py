@@ -70,22 +70,35 @@ def group_numbers(
     return every, np.array([number[label] for label in labels], dtype=float)
 
 
+def missing_covariate(name: str) -> PanelError:
+    """What to say to a panel without a covariate that the model reads."""
+    return PanelError(
+        f"the model reads the covariate {name!r}, but the panel has none: name it in "
+        "Panel.from_frame(covariates=[...]) or use panel.with_covariates."
+    )
+
+
 def contexts(
-    panel: Rows, names: Sequence[str], groups: tuple[Hashable, ...] | None
+    panel: Rows,
+    names: Sequence[str],
+    groups: tuple[Hashable, ...] | None,
+    among: Mapping[str, Float[np.ndarray, "C"]] | None = None,
 ) -> tuple[dict[str, Float[np.ndarray, "C"]], Int[np.ndarray, "N T"]]:
     """The distinct rows of these covariates, and which of them each row of the panel has."""
     if not names:
         return {}, np.zeros_like(panel.z)
     for name in names:
         if name not in panel.covariates:
-            raise PanelError(
-                f"the model reads the covariate {name!r}, but the panel has none: name it in "
-                "Panel.from_frame(covariates=[...]) or use panel.with_covariates."
-            )
+            raise missing_covariate(name)
     if groups is not None:
         _check_groups(panel, groups)
     rows = np.stack([panel.covariates[name] for name in names], axis=-1)
     distinct, number = np.unique(rows[panel.present], axis=0, return_inverse=True)
+    if among is not None:
+        table = np.stack([among[name] for name in names], axis=-1)
+        place = {row.tobytes(): c for c, row in enumerate(table + 0.0)}
+        number = np.array([place[row.tobytes()] for row in distinct + 0.0])[number.ravel()]
+        distinct = table
     context = np.zeros_like(panel.z)
     context[panel.present] = number.ravel()
     return {name: distinct[:, k] for k, name in enumerate(names)}, context

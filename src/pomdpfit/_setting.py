@@ -13,6 +13,7 @@ from pomdpfit._priors import AbstractPrior
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit.baselines import MDP, NFXPLikelihood
 from pomdpfit.solvers import AbstractSolver
+from pomdpfit.streaming import PanelScan, StreamedLikelihood
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Setting:
     """A model with hidden states (or a fully observed one), a panel, and the means."""
 
     model: Any
-    panel: Panel
+    panel: Panel  # or a PanelScan, which says so where it is asked for rows
     prior: AbstractPrior | None = None
     grid: AbstractScheme | None = None
     solver: AbstractSolver | None = None
@@ -31,6 +32,8 @@ class Setting:
     ) -> AbstractLikelihood:
         """The likelihood of the panel (or of another one) under this model."""
         panel = self.panel if panel is None else panel
+        if isinstance(panel, PanelScan):
+            return StreamedLikelihood(lambda part: self.likelihood(space, part), panel)
         if self.model is None:
             raise EstimationError(
                 "this estimate was loaded without its model: hand it over, as in "

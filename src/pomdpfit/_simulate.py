@@ -12,11 +12,11 @@ from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, checked_with_prior
-from pomdpfit._scene import single_scene
+from pomdpfit._scene import Scene, single_scene
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import Solution, solve_primitives
-from pomdpfit._types import ArrayLike, Float, Int, Theta
+from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,6 +51,55 @@ def simulate(
     `Simulation` with the hidden path and the beliefs beside the panel. A `solution` at the same
     theta saves solving again.
     """
+    drawer = prepare(model, theta, agents, periods, seed, prior, z0, grid, solution)
+    z, a, s, x = drawer.draw(0, agents)
+    panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
+    panel = panel.with_covariates(**drawer.covariates)
+    panel = dataclasses.replace(
+        panel, notes=(f"simulated with seed {seed}",), groups=model.group_labels() or ()
+    )
+    if not hidden:
+        return panel
+    return Simulation(panel, np.asarray(s), np.asarray(x), seed)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Drawer:
+    """A solved model, and where each agent begins."""
+
+    scene: Scene
+    x0: Float[Array, "#N S"]
+    z0: Int[np.ndarray, "N"]
+    periods: int
+    key: Array
+    covariates: dict[str, float]
+
+    def draw(self, first: int, agents: int) -> tuple[Array, Array, Array, Array]:
+        """z, a, s and x of so many agents from number `first` on; the same in any company.
+
+        Beyond the last agent they begin as he does.
+        """
+        some = np.minimum(np.arange(first, first + agents), len(self.z0) - 1)
+        x0 = self.x0 if len(self.x0) == 1 else self.x0[some]
+        x0 = jnp.broadcast_to(x0, (agents, x0.shape[1]))
+        context = jnp.zeros((agents, self.periods), dtype=int)
+        epoch = jnp.broadcast_to(jnp.arange(self.periods), context.shape)
+        z0 = jnp.asarray(self.z0[some])
+        return simulate_paths(self.scene, x0, z0, context, epoch, self.key, first)
+
+
+def prepare(
+    model: Model,
+    theta: Theta,
+    agents: int,
+    periods: int,
+    seed: int,
+    prior: AbstractPrior | None,
+    z0: ArrayLike | int,
+    grid: AbstractScheme | None,
+    solution: Solution | None,
+) -> Drawer:
+    """Everything that `simulate` is given, checked, and the model solved."""
     for name, value, least in (("agents", agents, 1), ("periods", periods, 1), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ModelError(f"{name} must be a whole number of at least {least}, not {value!r}.")
@@ -58,26 +107,14 @@ def simulate(
     if primitives.horizon is not None and periods > primitives.horizon:
         raise ModelError(f"periods must not exceed the horizon of {primitives.horizon} epochs.")
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
-    x0 = jnp.broadcast_to(x0, (agents, primitives.states))
     z0 = _first_observations(z0, agents, primitives.observations)
     if solution is None:
         solution = solve_primitives(primitives, grid)
     elif not eqx.tree_equal(solution.primitives, primitives):
         raise ModelError("the solution given is of another model or another theta.")
-    context = np.zeros((agents, periods), dtype=int)
-    epoch = np.broadcast_to(np.arange(periods), context.shape)
+    covariates = {n: float(theta[n]) for n in model.space().covariates}
     scene = single_scene(solution.values)
-    z, a, s, x = simulate_paths(
-        scene, x0, jnp.asarray(z0), jnp.asarray(context), jnp.asarray(epoch), jax.random.key(seed)
-    )
-    panel = Panel.from_arrays(np.asarray(z), np.asarray(a))
-    panel = panel.with_covariates(**{n: float(theta[n]) for n in model.space().covariates})
-    panel = dataclasses.replace(
-        panel, notes=(f"simulated with seed {seed}",), groups=model.group_labels() or ()
-    )
-    if not hidden:
-        return panel
-    return Simulation(panel, np.asarray(s), np.asarray(x), seed)
+    return Drawer(scene, x0, z0, int(periods), jax.random.key(seed), covariates)
 
 
 def _first_observations(z0: ArrayLike | int, agents: int, observations: int) -> np.ndarray:

@@ -22,11 +22,20 @@ class _Agent(NamedTuple):
 
 @eqx.filter_jit
 def simulate_paths(
-    scene: Scene, x0: Array, z0: Array, context: Array, epoch: Array, key: Array
+    scene: Scene,
+    x0: Array,
+    z0: Array,
+    context: Array,
+    epoch: Array,
+    key: Array,
+    first: Array | int = 0,
 ) -> tuple[Array, Array, Array, Array]:
-    """z, a, s and x of all agents, agents first, as many choices as there are columns."""
+    """z, a, s and x of all agents, agents first, as many choices as there are columns.
+
+    first  the number of the first of these agents: draws depend on the key and on an agent's number
+    """
     agents, periods = context.shape
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(agents))
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(agents))
     step_keys = jax.vmap(lambda k: jax.random.split(k, periods + 1))(keys)
     s0 = jax.vmap(lambda k, x: jax.random.categorical(k, jnp.log(x)))(step_keys[:, 0], x0)
     horizon = scene.values.primitives.horizon

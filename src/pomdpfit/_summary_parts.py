@@ -17,7 +17,7 @@ def facts_of(est: Any, kind: Any) -> tuple[tuple[str, str], ...]:
         ("Covariance", name),
         ("Agents", f"{est.panel.agent_count:,}"),
         ("Scored choices", f"{est.nobs:,}"),
-        ("Scored transitions", f"{int(est.panel.score_observation.sum()):,}"),
+        ("Scored transitions", f"{est.panel.scored_transitions:,}"),
         ("Free parameters", f"{est.df_model}"),
         ("Converged", "yes" if est.converged else f"NO ({est.result.name.lower()})"),
         ("On the boundary", "yes" if est.on_boundary else "no"),

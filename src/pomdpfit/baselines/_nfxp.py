@@ -49,6 +49,12 @@ class NFXPLikelihood(AbstractLikelihood):
         self._belief = np.ones((*panel.z.shape, 1))
         self._read_panel(tables)
 
+    def on(
+        self, panel: Panel, contexts: Mapping[str, np.ndarray] | None = None
+    ) -> "NFXPLikelihood":
+        """The same likelihood of another panel."""
+        return NFXPLikelihood(self.model, panel, self.space)
+
     def _read_panel(self, tables: Tables) -> None:
         """Count each agent's scored cells once: sums over time become sparse products."""
         panel, N = self.panel, self.panel.agent_count

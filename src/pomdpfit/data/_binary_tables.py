@@ -14,14 +14,20 @@ _VALUES = 2**23  # that a Parquet file may always hold
 _RATIO = 25  # and beyond that, how many for each of its bytes
 
 
-def read_parquet(path: Path, columns: Columns) -> Table:
-    """The columns that are read; needs pyarrow."""
+def pyarrow_parquet(path: str | Path) -> Any:
+    """The module that reads and writes Parquet files."""
     try:
-        import pyarrow.parquet as pq
+        import pyarrow.parquet
     except ImportError as error:
         raise PanelError(
             f"{path}: Parquet files need pyarrow; install it with pip install 'pomdpfit[parquet]'."
         ) from error
+    return pyarrow.parquet
+
+
+def read_parquet(path: Path, columns: Columns) -> Table:
+    """The columns that are read; needs pyarrow."""
+    pq = pyarrow_parquet(path)
 
     def read() -> Table:
         with pq.ParquetFile(path) as file:

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,12 +39,13 @@ from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._race import run_paths
 from pomdpfit.estimators._starts import draw_starts, starting_points
 from pomdpfit.solvers import AbstractSolver
+from pomdpfit.streaming import PanelScan
 
 
 @in_float64
 def fit(
     model: Any,
-    panel: Panel,
+    panel: Panel | PanelScan,
     estimator: AbstractEstimator | None = None,
     *,
     prior: AbstractPrior | None = None,
@@ -90,9 +91,10 @@ def fit(
         raise EstimationError(
             f"the estimator must be an object such as pf.TwoStage(), not {estimator!r}."
         )
-    setting = Setting(model, panel, prior, grid, solver, estimator)
+    setting = Setting(model, cast(Panel, panel), prior, grid, solver, estimator)
     likelihood, restrictions = prepare(setting, fixed or {}, free, constraints)
     estimator.check(likelihood, restrictions)
+    n_jobs = likelihood.take_jobs(n_jobs)
     space = likelihood.space
     if all(p.fixed for p in space.parameters.values()):
         held = [name for name in space.parameters if name not in space.covariates]

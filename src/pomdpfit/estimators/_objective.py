@@ -11,12 +11,15 @@ from pomdpfit._types import Array, Float, Theta
 
 
 class Scores(NamedTuple):
-    """Each agent's derivatives of both parts along the columns of a chart's jacobian."""
+    """Derivatives of both parts along the columns of a chart's jacobian, agent by agent.
+
+    Or of fewer rows with the same outer products: see `AbstractLikelihood.weighed_scores`.
+    """
 
     jacobian: Float[np.ndarray, "n p"]
-    parts: Float[np.ndarray, "N 2 p"]
+    parts: Float[np.ndarray, "M 2 p"]
 
-    def along(self, jacobian: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "N 2 q"] | None:
+    def along(self, jacobian: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "M 2 q"] | None:
         """The same along the columns of another chart, if these span them."""
         change = np.linalg.lstsq(self.jacobian, jacobian, rcond=None)[0]
         if np.abs(self.jacobian @ change - jacobian).max(initial=0.0) > 1e-12:
@@ -38,10 +41,14 @@ class Objective:
     ) -> None:
         self.likelihood, self.entries, self.part = likelihood, entries, part
         self._theta, self.start = theta, start
-        agents = likelihood.panel.agent_count
-        self.agent_weights = np.ones(agents) if weights is None else np.asarray(weights, float)
         self._wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part])
-        self._weights = self.agent_weights[:, None] * self._wanted
+        agents = likelihood.panel.agent_count
+        if weights is None:  # views of one number: there may be many agents
+            self.agent_weights = np.broadcast_to(1.0, (agents,))
+            self._weights = np.broadcast_to(self._wanted.astype(float), (agents, 2))
+        else:
+            self.agent_weights = np.asarray(weights, float)
+            self._weights = self.agent_weights[:, None] * self._wanted
         self.last: tuple[np.ndarray, Scores] | None = None  # the scores that were taken last
 
     def theta(self, phi: Float[np.ndarray, "n"]) -> dict[str, np.ndarray]:
@@ -61,41 +68,30 @@ class Objective:
         except (ImpossibleObservationError, ModelError, SolveError):
             return None
         self._keep(terms)
-        value, gradient = self._total(terms), self.entries.flatten(tree)
+        value, gradient = terms.weighted(self._weights), self.entries.flatten(tree)
         return (value, gradient) if np.isfinite([value, *gradient]).all() else None
-
-    def scores(
-        self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
-    ) -> Float[np.ndarray, "N p"]:
-        """Each agent's derivative along the columns of a chart."""
-        directions = self.entries.split(jacobian.T)
-        terms, parts = self.likelihood.push(
-            self.theta(phi),
-            directions,
-            part=self.part,
-            start=self.start,
-            among=self.agent_weights > 0,
-        )
-        self._keep(terms)
-        self.last = (phi, Scores(jacobian, parts))
-        return parts[:, self._wanted].sum(axis=1)
 
     def outer(
         self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
     ) -> Float[np.ndarray, "p p"]:
-        """sum_i w_i s_i s_i'."""
-        scores = self.scores(phi, jacobian)
-        return (scores * self.agent_weights[:, None]).T @ scores
+        """sum_i w_i s_i s_i', with each agent's derivatives s_i along the columns of a chart."""
+        terms, parts = self.likelihood.weighed_scores(
+            self.theta(phi),
+            self.entries.split(jacobian.T),
+            self.agent_weights,
+            part=self.part,
+            start=self.start,
+        )
+        self._keep(terms)
+        self.last = (phi, Scores(jacobian, parts))
+        scores = parts[:, self._wanted].sum(axis=1)
+        return scores.T @ scores
 
     def scores_at(self, phi: Float[np.ndarray, "n"]) -> Scores | None:
         """Scores of the whole likelihood at phi, if they were taken there last, of all agents."""
         if self.last is None or self.part != Part.BOTH or (self.agent_weights != 1).any():
             return None
         return self.last[1] if np.array_equal(self.last[0], phi) else None
-
-    def _total(self, terms: LogLikelihood) -> float:
-        parts = np.where(self._weights > 0, terms.parts(), 0.0)
-        return float((self._weights * parts).sum())
 
     def _keep(self, terms: LogLikelihood) -> None:
         if terms.start is not None:

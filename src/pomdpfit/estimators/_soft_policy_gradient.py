@@ -164,7 +164,7 @@ def lipschitz(likelihood: AbstractLikelihood) -> float:
     flat = [np.reshape(slopes[0][n], (*np.shape(slopes[0][n])[:axes], -1)) for n in rewards]
     steepest = np.linalg.norm(np.concatenate(flat, axis=-1), axis=-1).max()
     beta = float(model.discount(theta))
-    count = int(likelihood.panel.score_choice.sum())
+    count = likelihood.panel.nobs
     return count * 2.0 * (1.0 + beta) * float(steepest) ** 2 / (1.0 - beta) ** 3
 
 

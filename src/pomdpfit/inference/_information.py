@@ -22,6 +22,7 @@ WEAK = 1e-4  # of the curvature along the best direction: a hundred times its st
 class Information:
     """Per-agent scores and Hessians in p free coordinates.
 
+    Of a data set that is streamed there are 2 p rows of `scores` with the same outer products.
     `names` are the free entries; `jacobian` says how all entries move with them. `first` marks the
     coordinates of a first stage: there the observation terms alone speak, in the others the choice
     terms. It is None where all coordinates maximise the whole likelihood.
@@ -30,7 +31,7 @@ class Information:
     names: tuple[str, ...]
     entries: tuple[str, ...]
     jacobian: Float[np.ndarray, "n p"]
-    scores: Float[np.ndarray, "N 2 p"]
+    scores: Float[np.ndarray, "M 2 p"]
     hessian: Float[np.ndarray, "p p"] | None = None
     first: np.ndarray | None = None
 
@@ -198,7 +199,8 @@ def _second(
 
     def of(part: Part, which: np.ndarray, along: np.ndarray) -> Float[np.ndarray, "p k"]:
         """Second derivatives in `which` coordinates, and along some of them."""
-        weights = np.ones((N, 2)) * [Part.OBSERVATION in part, Part.CHOICE in part]
+        wanted = np.array([Part.OBSERVATION in part, Part.CHOICE in part], dtype=float)
+        weights = np.broadcast_to(wanted, (N, 2))
         chosen = {name: leaf[which] for name, leaf in directions.items()}
         length = {int(k): float(steps[which][k]) for k in np.flatnonzero(along[which])}
         return likelihood.curvature(theta, weights, chosen, length, part=part, start=start)
