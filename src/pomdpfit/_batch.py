@@ -65,6 +65,7 @@ def can_batch(likelihood: AbstractLikelihood) -> bool:
     """
     return (
         isinstance(likelihood, Likelihood)
+        and likelihood.panel.shards == 1
         and not likelihood.space.covariates
         and likelihood.model.horizon() is None
         and not (likelihood.prior.by_agent or likelihood.prior.needs_policy)

@@ -13,7 +13,7 @@ import pandas as pd
 from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
 from pomdpfit._curvature import curvature
-from pomdpfit._errors import ImpossibleObservationError, PanelError, SolveError
+from pomdpfit._errors import ImpossibleObservationError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
@@ -27,9 +27,11 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
 from pomdpfit._problem import Moves, Problem
+from pomdpfit._refused_terms import refuse_lost, refuse_not_finite
 from pomdpfit._scene import Scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._score_panel import Terms
+from pomdpfit._shards import filled, spread
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
 from pomdpfit._stage import Data
@@ -81,11 +83,12 @@ class Likelihood(AbstractLikelihood):
         panel.check(self._sketch, self.model)
         groups = self.model.group_labels()
         self._covariates, context = panel.contexts(self._own.covariates, groups, contexts)
-        self._data = Data(
+        data = Data(
             panel.arrays(context),
             self.prior.data(panel.agents, self.states),
             {name: jnp.asarray(values) for name, values in self._covariates.items()},
         )
+        self._data = spread(data, panel.shards)
         self._successors: list[np.ndarray] | None = None
         self._moved: ValueMoves | None = None
 
@@ -140,7 +143,7 @@ class Likelihood(AbstractLikelihood):
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, names)
         terms, gradient = _likelihood.pull(
-            self._problem, free, fixed, value, data, jnp.asarray(weights)
+            self._problem, free, fixed, value, data, self._filled(weights)
         )
         result = self._result(theta, value, state, terms, (weights != 0).any(axis=1))
         return result, {name: finite_derivative(gradient[name]) for name in names}
@@ -163,6 +166,7 @@ class Likelihood(AbstractLikelihood):
         moves = self._moves(*here)
         self._moved = ValueMoves(free, fixed, value, along, moves.value)
         terms, derivatives = _likelihood.push(*here, moves)
+        derivatives = derivatives[: self.panel.agent_count]
         result = self._result(theta, value, state, terms, among)
         if among is not None:
             derivatives = np.where(among[:, None, None], derivatives, 0.0)
@@ -184,7 +188,7 @@ class Likelihood(AbstractLikelihood):
         by_entry = None
         if value is not None:
             by_entry = self._value_moves(free, fixed, value, directions)
-        arguments = self._with_priors, jnp.asarray(weights), directions, steps, by_entry
+        arguments = self._with_priors, self._filled(weights), directions, steps, by_entry
         return curvature(self._problem, free, fixed, value, *arguments)
 
     def _moves(self, problem, free, fixed, value, data, along) -> Moves:  # type: ignore[no-untyped-def]
@@ -224,7 +228,8 @@ class Likelihood(AbstractLikelihood):
         here = (self._problem, free, fixed, value, data, along)
         moves = _likelihood.unit_moves(*here)
         terms, derivatives = _likelihood.push(*here, moves, by_row=True)
-        return self._result(theta, value, state, terms), finite_derivative(derivatives)
+        result = self._result(theta, value, state, terms)
+        return result, finite_derivative(derivatives[: self.panel.agent_count])
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None
@@ -251,8 +256,9 @@ class Likelihood(AbstractLikelihood):
         theta = self.space.check(theta)
         assert terms.start is not None
         scene, _ = _scene_and_priors(self._problem, theta, terms.start, self._data)
-        panel = self._data.panel
-        return terms, np.asarray(_choices(scene, panel, jnp.asarray(terms.belief)))
+        belief = filled(jnp.asarray(terms.belief), self._data.panel.z.shape[0])
+        choices = np.asarray(_choices(scene, self._data.panel, belief))
+        return terms, choices[: self.panel.agent_count]
 
     def simulate(self, theta: Theta, seed: int) -> Panel:
         """A panel with the same agents, lengths, first observations and covariates."""
@@ -263,7 +269,13 @@ class Likelihood(AbstractLikelihood):
         panel = data.panel
         first, key = panel.z[:, 0], jax.random.key(seed)
         z, a, _, _ = simulate_paths(scene, x0, first, panel.context, panel.epoch, key)
-        return self.panel.replaced(np.asarray(z)[:, :-1], np.asarray(a), seed)
+        there = self.panel.agent_count
+        return self.panel.replaced(np.asarray(z)[:there, :-1], np.asarray(a)[:there], seed)
+
+    def _filled(self, weights: Float[np.ndarray, "N 2"]) -> Float[Array, "M 2"]:
+        """Weights of all rows of the data: nobody, who fills up the devices, has none."""
+        more = self._data.panel.z.shape[0] - len(weights)
+        return jnp.asarray(np.pad(weights, ((0, more), (0, 0))) if more else weights)
 
     def _free_and_fixed(self, theta: Theta, names: tuple[str, ...]) -> tuple[dict, dict]:
         """All leaves that are free, whichever are asked for: so that a fit compiles once."""
@@ -320,43 +332,33 @@ class Likelihood(AbstractLikelihood):
         weighed: np.ndarray | None = None,
     ) -> LogLikelihood:
         """The terms, refused where an agent that counts has none."""
-        observation, choice = np.asarray(terms.observation), np.asarray(terms.choice)
-        counts = np.ones(len(observation), dtype=bool) if weighed is None else weighed
-        lost = counts & np.isnan(np.asarray(terms.belief)[:, 0]).any(axis=1)
-        if lost.any():
-            i = int(np.argmax(lost))
-            raise SolveError(
-                f"agent {self.panel.agents[i]!r} starts at z={self.panel.z[i, 0]}, where (z, x) "
-                "has no stationary law at this theta: it never comes back there, or falls apart "
-                "into chains that never meet (as when a hidden state never changes), or mixes too "
-                f"slowly. Agents concerned: {int(lost.sum())}. Use pf.KnownPrior or pf.CommonPrior."
-            )
+        there = self.panel.agent_count
+        observation, choice, belief = (np.asarray(part)[:there] for part in terms)
+        counts = np.ones(there, dtype=bool) if weighed is None else weighed
+        refuse_lost(self.panel, belief, counts)
         if np.isneginf(observation[counts]).any():
-            raise ImpossibleObservationError(lambda: self._explain(theta, terms, counts))
-        finite = np.isfinite(observation) & np.isfinite(choice)
-        if not finite[counts].all():
-            i, t = np.argwhere(~finite & counts[:, None])[0]
-            raise SolveError(
-                f"agent {self.panel.agents[i]!r}, time {self.panel.times[i, t]}: the likelihood is "
-                "not a number. Check theta for extreme values."
-            )
+            why = lambda: self._explain(theta, observation, belief, counts)
+            raise ImpossibleObservationError(why)
+        refuse_not_finite(self.panel, observation, choice, counts)
         return LogLikelihood(
             observation,
             choice,
-            np.asarray(terms.belief),
+            belief,
             self.panel,
             0.0 if state is None else float(state.residual),
             0 if state is None else int(state.steps),
             value,
         )
 
-    def _explain(self, theta: Theta, terms: Terms, counts: np.ndarray) -> str:
-        observation = np.where(counts[:, None], np.asarray(terms.observation), 0.0)
+    def _explain(
+        self, theta: Theta, observation: np.ndarray, belief: np.ndarray, counts: np.ndarray
+    ) -> str:
+        observation = np.where(counts[:, None], observation, 0.0)
         i, t = np.argwhere(np.isneginf(observation))[0]
         k = int(self._data.panel.context[i, t])
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
         primitives = self.model.primitives({**theta, **here})
-        return explain_impossible(primitives, self.panel, observation, np.asarray(terms.belief))
+        return explain_impossible(primitives, self.panel, observation, belief)
 
 
 @eqx.filter_jit
@@ -378,46 +380,3 @@ def _scene_and_priors(
 def _choices(scene: Scene, panel: PanelArrays, belief: Array) -> Float[Array, "N T A"]:
     epoch = scene.epoch(panel.epoch)
     return jnp.exp(scene.log_choice(panel.context, panel.z, belief, epoch))
-
-
-def log_likelihood(
-    model: Model,
-    theta: Theta,
-    panel: Panel,
-    *,
-    prior: AbstractPrior | None = None,
-    grid: AbstractScheme | None = None,
-    solver: AbstractSolver | None = None,
-) -> LogLikelihood:
-    """The log-likelihood of a panel at theta, by agent and period."""
-    return Likelihood(model, panel, prior=prior, grid=grid, solver=solver)(theta)
-
-
-def score(
-    model: Model,
-    theta: Theta,
-    panel: Panel,
-    *,
-    prior: AbstractPrior | None = None,
-    grid: AbstractScheme | None = None,
-    solver: AbstractSolver | None = None,
-    space: ParameterSpace | None = None,
-) -> pd.Series:
-    """The gradient of the log-likelihood in the free natural parameters."""
-    likelihood = Likelihood(model, panel, prior=prior, grid=grid, solver=solver, space=space)
-    return likelihood.gradient(theta)[1]
-
-
-def score_obs(
-    model: Model,
-    theta: Theta,
-    panel: Panel,
-    *,
-    prior: AbstractPrior | None = None,
-    grid: AbstractScheme | None = None,
-    solver: AbstractSolver | None = None,
-    space: ParameterSpace | None = None,
-) -> pd.DataFrame:
-    """Each agent's contribution to the score: one row an agent, one column a free parameter."""
-    likelihood = Likelihood(model, panel, prior=prior, grid=grid, solver=solver, space=space)
-    return likelihood.scores(theta)[1]

@@ -16,6 +16,7 @@ from pomdpfit._model import Primitives
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._panel_range import check_range
 from pomdpfit._progress import Progress
+from pomdpfit._shards import checked_shards
 from pomdpfit._types import ArrayLike, Bool, Float, Int
 from pomdpfit.data._arrays import entry_epochs, integer_pair
 from pomdpfit.data._columns import Columns
@@ -38,7 +39,8 @@ class Panel:
     P(s' | z, s, a) alone. `entry` is the decision epoch of each agent's first row. `covariates`
     are what a model reads under their names; the number of each agent's group among `groups` is
     one of them, named "group". `observation_labels` and `action_labels` are those that the data
-    were read with, in the order of their codes; none where the data held codes.
+    were read with, in the order of their codes; none where the data held codes. `shards` is the
+    number of devices that evaluate it together.
     """
 
     z: Int[np.ndarray, "N T"]
@@ -56,6 +58,7 @@ class Panel:
     groups: tuple[Hashable, ...] = ()
     observation_labels: tuple[Hashable, ...] = ()
     action_labels: tuple[Hashable, ...] = ()
+    shards: int = 1
 
     # ---- ways in ---------------------------------------------------------------------------
 
@@ -272,6 +275,10 @@ class Panel:
     def take(self, which: ArrayLike | Sequence[int]) -> "Panel":
         """These agents, by number or by mask (N); each at most once."""
         return _panel_agents.take(self, which)
+
+    def shard(self, devices: int | None = None) -> "Panel":
+        """The panel with its agents spread over so many JAX devices of this process, or all."""
+        return dataclasses.replace(self, shards=checked_shards(devices))
 
     # ---- what is scored --------------------------------------------------------------------
 

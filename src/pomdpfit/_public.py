@@ -21,7 +21,7 @@ from pomdpfit._errors import (
     SolveError,
 )
 from pomdpfit._estimate import Estimate
-from pomdpfit._evaluate import Likelihood, log_likelihood, score, score_obs
+from pomdpfit._evaluate import Likelihood
 from pomdpfit._impossible import impossible_transitions
 from pomdpfit._kernel import Kernel
 from pomdpfit._kernel_builders import (
@@ -34,6 +34,7 @@ from pomdpfit._kernel_builders import (
 from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._model import Model, Primitives, discount_parameter
 from pomdpfit._panel import Panel
+from pomdpfit._panel_scores import log_likelihood, score, score_obs
 from pomdpfit._params import Covariate, Parameter, ParameterSpace
 from pomdpfit._priors import AgentPriors, CommonPrior, KnownPrior, StationaryPrior
 from pomdpfit._progress import progress_bar
@@ -108,6 +109,7 @@ from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_t
 from pomdpfit.model_files import Specification, read_model
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
+from pomdpfit.streaming import PanelScan, StreamedLikelihood, simulate_parquet
 
 __all__ = [
     "BHHH",
@@ -156,6 +158,7 @@ __all__ = [
     "Panel",
     "PanelCheck",
     "PanelError",
+    "PanelScan",
     "Parameter",
     "ParameterSpace",
     "PolynomialLogit",
@@ -189,6 +192,7 @@ __all__ = [
     "StateChoice",
     "StatesCost",
     "StationaryPrior",
+    "StreamedLikelihood",
     "TestResult",
     "TopCode",
     "TwoPeriods",
@@ -242,6 +246,7 @@ __all__ = [
     "serial_correlation",
     "serial_dependence",
     "simulate",
+    "simulate_parquet",
     "smooth_beliefs",
     "solve",
     "states_cost",

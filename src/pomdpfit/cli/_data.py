@@ -4,7 +4,7 @@ import csv
 import dataclasses
 from collections.abc import Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pomdpfit.cli._common import Usage
 
@@ -61,19 +61,34 @@ def read_data(
         name: _labels(getattr(columns, name)) for name in ("observations", "actions")
     }
     values = [needed["observation"], needed["action"], *columns.covariates]
+    further: dict[str, Any] = {"freq": columns.freq, "group": columns.group, "groups": groups}
+    further |= {**needed, **labels, "covariates": columns.covariates}
+    if path.is_dir():
+        return _scanned(path, means, further)
     return read_panel(
         path,
-        **needed,
-        **labels,
-        freq=columns.freq,
-        group=columns.group,
-        groups=groups,
-        covariates=columns.covariates,
+        **further,
         repair=repairs,
         missing=read_missing(means.missing, values),
         delimiter=delimiter,
         encoding=means.encoding,
     )
+
+
+def _scanned(path: Path, means: Means, options: dict[str, Any]) -> "Panel":
+    """A folder is a data set, which is streamed."""
+    from pomdpfit._panel import Panel
+
+    if means != Means():
+        raise Usage(
+            f"{path} is a folder, whose Parquet files are read as they are: --repair, --missing, "
+            "--delimiter and --encoding are for single files."
+        )
+    missing = [name for name in ("agent", "time", "observation", "action") if not options[name]]
+    if missing:
+        wanted = " ".join(f"--{name} COL" for name in missing)
+        raise Usage(f"{path}: say which column is which with {wanted}.")
+    return cast(Panel, Panel.scan_parquet(path, **options))
 
 
 def _require_named(columns: Columns, model: Any) -> "tuple[Hashable, ...] | None":

@@ -1,11 +1,11 @@
 """`pomdpfit simulate`: a panel drawn from a model."""
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
-from pomdpfit.cli._common import Usage, prepare, print_json, require_folder
+from pomdpfit.cli._common import Usage, prepare, print_json, progress, require_folder
 from pomdpfit.cli._options import Debug, GridText, Json, ModelArgument, PriorText, Seed
 
 
@@ -13,7 +13,13 @@ def simulate(
     model: ModelArgument,
     agents: Annotated[int, typer.Option(min=1, help="How many agents.")],
     periods: Annotated[int, typer.Option(min=1, help="How many choices each of them makes.")],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("panel.csv"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The CSV file to write; a name without an ending is a folder of Parquet files, "
+            "for panels larger than memory."
+        ),
+    ] = Path("panel.csv"),
     seed: Seed = 0,
     theta: Annotated[
         Path | None,
@@ -25,7 +31,7 @@ def simulate(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Draw a panel of agents who follow a model, and write it as CSV: agent, time, z, a."""
+    """Draw a panel of agents who follow a model, and write it: agent, time, z, a."""
     require_folder(out)
     from pomdpfit._panel import Panel
     from pomdpfit._simulate import simulate as draw
@@ -33,6 +39,7 @@ def simulate(
     from pomdpfit.baselines import MDP
     from pomdpfit.cli._choices import read_grid, with_prior, with_theta
     from pomdpfit.cli._models import read_model
+    from pomdpfit.streaming import simulate_parquet
 
     prepare()
     spec = with_theta(with_prior(read_model(model), prior), theta)
@@ -41,23 +48,21 @@ def simulate(
             f"{type(spec.model).__name__} hides nothing and cannot be simulated here: take "
             "EngineReplacement with conditions = 1, or a pf.Model of one hidden state."
         )
-    panel = draw(
-        spec.model,
-        spec.theta,
-        agents=agents,
-        periods=periods,
-        seed=seed,
-        prior=spec.prior,
-        z0=z0,
-        grid=read_grid(grid),
-    )
-    frame = cast(Panel, panel).to_frame()
-    write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    options: dict[str, Any] = {"agents": agents, "periods": periods, "seed": seed, "z0": z0}
+    options |= {"prior": spec.prior, "grid": read_grid(grid)}
+    if out.suffix:
+        frame = cast(Panel, draw(spec.model, spec.theta, **options)).to_frame()
+        write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+        rows = len(frame)
+    else:
+        with progress() as tell:
+            scan = simulate_parquet(spec.model, spec.theta, out, **options, progress=tell)
+        rows = scan.rows
     if json:
         facts = {"agents": agents, "periods": periods, "seed": seed, "z0": z0}
-        print_json({"out": out, "rows": len(frame), "theta": spec.theta, **facts})
+        print_json({"out": out, "rows": rows, "theta": spec.theta, **facts})
         return
-    typer.echo(f"{len(frame)} rows of {agents} agents, drawn with seed {seed}: {out}")
+    typer.echo(f"{rows} rows of {agents} agents, drawn with seed {seed}: {out}")
     typer.echo(
         f"read it with: pomdpfit fit {model} {out} --agent agent --time time --observation z "
         "--action a"

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._estimate import Estimate
-from pomdpfit._evaluate import log_likelihood
+from pomdpfit._panel_scores import log_likelihood
 from pomdpfit._priors import KnownPrior
 from pomdpfit._solve import solve
 from pomdpfit.baselines import BusEngine

@@ -5,7 +5,7 @@ import pandas as pd
 
 from pomdpfit._errors import PomdpfitError
 from pomdpfit._estimate import Estimate
-from pomdpfit._evaluate import log_likelihood
+from pomdpfit._panel_scores import log_likelihood
 from pomdpfit._solve import solve
 from pomdpfit._types import Theta
 from pomdpfit.datasets import Rust1987

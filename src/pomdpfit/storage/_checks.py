@@ -13,6 +13,8 @@ from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._shown import shown
 from pomdpfit.baselines import MDP
+from pomdpfit.storage._check_scan import check_scan
+from pomdpfit.streaming import PanelScan
 
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("restrictions", "boundary", "derived", "fixed", "freed", "traces"), tuple),
@@ -31,7 +33,6 @@ def check_estimate(estimate: Estimate) -> None:
     for name, kind in _TYPES.items():
         if not isinstance(getattr(estimate, name), kind):
             raise ValueError(f"{name} cannot be {shown(getattr(estimate, name))}.")
-    _check_panel(estimate.panel)
     space, information = estimate.space, estimate.information
     if list(estimate.theta) != list(space.parameters):
         raise ValueError("theta and space have different parameters.")
@@ -40,10 +41,16 @@ def check_estimate(estimate: Estimate) -> None:
     stray = {*information.entries, *estimate.boundary, *estimate.derived} - set(space.names)
     if stray or not set(information.names) <= set(information.entries):
         raise ValueError(f"there are names of unknown entries: {sorted(stray)}.")
-    N, n, p = len(estimate.panel.agents), len(information.entries), len(information.names)
-    _require_shape("terms", estimate.terms, (N, 2), "f")
+    n, p = len(information.entries), len(information.names)
+    if isinstance(estimate.panel, PanelScan):  # of which there are sums alone
+        check_scan(estimate.panel)
+        agents, rows = 1, 2 * p
+    else:
+        _check_panel(estimate.panel)
+        agents = rows = len(estimate.panel.agents)
+    _require_shape("terms", estimate.terms, (agents, 2), "f")
     _require_shape("the jacobian", information.jacobian, (n, p), "f")
-    _require_shape("scores", information.scores, (N, 2, p), "f")
+    _require_shape("scores", information.scores, (rows, 2, p), "f")
     if information.hessian is not None:
         _require_shape("the hessian", information.hessian, (p, p), "f")
     if information.first is not None:
@@ -66,6 +73,8 @@ def _check_panel(panel: Panel) -> None:
     for name in ("agents", "groups", "observation_labels", "action_labels"):
         if not isinstance(getattr(panel, name), tuple):
             raise ValueError(f"the panel's {name} must be a tuple.")
+    if not isinstance(panel.shards, numbers.Integral) or panel.shards < 1:
+        raise ValueError("the panel's shards must be a whole number from 1.")
     if np.ndim(panel.z) != 2:
         raise ValueError("the panel's z must have two axes, agents and periods.")
     shape = (len(panel.agents), panel.z.shape[1])

@@ -21,6 +21,7 @@ from pomdpfit._schemes import AbstractScheme, Linear, Smooth
 from pomdpfit._setting import Setting
 from pomdpfit._shown import shown
 from pomdpfit.baselines import MDP, BusEngine
+from pomdpfit.data._columns import Columns
 from pomdpfit.estimators._base import BHHH, AbstractEstimator, AbstractOptimiser
 from pomdpfit.estimators._joint import Joint
 from pomdpfit.estimators._soft_policy_gradient import SoftPolicyGradient
@@ -37,6 +38,8 @@ from pomdpfit.models import (
 from pomdpfit.models._sizes import within_memory
 from pomdpfit.packing._values import Reader, Writer
 from pomdpfit.solvers import AbstractSolver, Newton, RelativeValueIteration
+from pomdpfit.streaming._partition import Partition
+from pomdpfit.streaming._scan import PanelScan
 
 _MODELS = (EngineReplacement, EquipmentInspection, Tiger, Tabular, PomdpFile, BusEngine)
 # Options that a model keeps under longer names, theirs being taken by methods.
@@ -45,6 +48,7 @@ _CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         *(Estimate, Setting, Information, Panel, Parameter, ParameterSpace),
+        *(PanelScan, Partition, Columns),
         *(Real, Positive, Interval, Simplex),
         *(KnownPrior, CommonPrior, AgentPriors, StationaryPrior),
         *(Linear, Smooth, Newton, RelativeValueIteration),
@@ -57,7 +61,9 @@ _SLOTS: dict[str, Any] = {
     "setting": Setting,
     "information": Information,
     "space": ParameterSpace,
-    "panel": Panel,
+    "panel": Panel | PanelScan,
+    "columns": Columns,
+    "partitions": tuple,
     "model": Model | MDP,
     "prior": AbstractPrior,
     "grid": AbstractScheme,

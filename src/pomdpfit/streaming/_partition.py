@@ -92,10 +92,10 @@ def _survey(
     longest, contexts = 0, np.zeros((0, 0))
     notes: tuple[str, ...] = ()
     for panel in partition_panels(path, columns, entry, rows, clean=clean):
-        again = seen.intersection(panel.agents)
-        if again:
-            raise NotClean  # rows of one agent stand apart
+        before = len(seen)
         seen.update(panel.agents)
+        if len(seen) < before + panel.agent_count:
+            raise NotClean  # rows of one agent stand apart
         present = int(panel.present.sum())
         counts += [panel.agent_count, present, panel.nobs, panel.scored_transitions]
         longest, notes = max(longest, panel.z.shape[1]), panel.notes
