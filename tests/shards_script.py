@@ -1,0 +1,42 @@
+"""The likelihood of one panel on 1, 2 and 4 devices; run in a process of its own by test_shards."""
+
+import json
+import sys
+
+import numpy as np
+
+import pomdpfit as pf
+from tests.small_hidden import DYNAMICS, ENGINE, GRID, PRIOR, TRUTH
+
+MEANS = {"prior": PRIOR, "grid": GRID}
+
+
+def on_devices(panel, devices):
+    """All that is read of a panel, and how many devices hold its rows."""
+    spread = panel.shard(devices)
+    likelihood = pf.Likelihood(ENGINE, spread, **MEANS)
+    terms, slope = likelihood.gradient(TRUTH)
+    _, scores = likelihood.scores(TRUTH)
+    _, choices = likelihood.choice_probabilities(TRUTH)
+    steps = dict.fromkeys(range(2), 1e-3)
+    directions = likelihood.space.free_directions()
+    ones = np.ones((panel.agent_count, 2))
+    bent = likelihood.curvature(TRUTH, ones, directions, steps)
+    fitted = pf.fit(ENGINE, spread, start=TRUTH, fixed=DYNAMICS, starts=1, **MEANS)
+    numbers = {
+        "llf": [terms.total],
+        "belief": terms.belief,
+        "slope": slope,
+        "scores": scores,
+        "choices": choices,
+        "curvature": bent,
+        "simulated": likelihood.simulate(TRUTH, 3).z,
+        "params": fitted.params,
+        "bse": fitted.bse,
+    }
+    held = len(likelihood._data.panel.z.sharding.device_set)
+    return held, {name: np.ravel(np.asarray(value)).tolist() for name, value in numbers.items()}
+
+
+panel = pf.simulate(ENGINE, TRUTH, agents=21, periods=12, seed=4, **MEANS)
+json.dump({devices: on_devices(panel, devices) for devices in (1, 2, 4)}, sys.stdout)
