@@ -66,7 +66,7 @@ class _Backend(RayBackend):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._pool: Pool | None = None
-        self._size = 0
+        self._size, self.parallel = 0, None
         self._last: tuple[str, _Stored] | None = None
 
     def stored(self, digest: str, payload: bytes) -> _Stored:
@@ -82,7 +82,9 @@ class _Backend(RayBackend):
         self, n_jobs: int = 1, parallel: Any = None, **rest: Any
     ) -> int:
         if self._pool is None or self._size != n_jobs:
-            self.shut()
+            for other in [*_backends.values(), self]:
+                if other.parallel is None:  # idle actors hold the cores that these need
+                    other.shut()
             self._pool = Pool(n_jobs, ray_remote_args=_AGAIN | (self.ray_remote_args or {}))
             self._size = n_jobs
         self.parallel = parallel
