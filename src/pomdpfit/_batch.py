@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import memory_needed
+from pomdpfit._engine import find_engine
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, solve_infinite
@@ -73,7 +74,7 @@ def can_batch(likelihood: AbstractLikelihood) -> bool:
 
 
 def chosen_width(
-    likelihood: AbstractLikelihood, climbs: int, n_jobs: int, batch: int | None
+    likelihood: AbstractLikelihood, climbs: int, n_jobs: int | None, batch: int | None
 ) -> int:
     """How many climbs to answer at a time; 1 for one after the other.
 
@@ -89,7 +90,7 @@ def chosen_width(
                 "prior that is known or common are answered in batches: leave batch=None."
             )
         return batch
-    if n_jobs != 1 or climbs < _FEWEST or not can_batch(likelihood):
+    if climbs < _FEWEST or not can_batch(likelihood) or not find_engine(n_jobs).here:
         return 1
     assert isinstance(likelihood, Likelihood)
     device, rows = jax.devices()[0], likelihood.panel.z.size

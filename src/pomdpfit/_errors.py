@@ -72,6 +72,10 @@ class EstimationError(PomdpfitError, ValueError):
     """An estimate, a test or a comparison that cannot be had; the message says why."""
 
 
+class WorkerError(PomdpfitError, RuntimeError):
+    """A process that work was given to has died; the message says what is kept and the mend."""
+
+
 class ReportError(PomdpfitError, OSError):
     """A report that cannot be written; the message names the place."""
 

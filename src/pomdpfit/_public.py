@@ -19,6 +19,7 @@ from pomdpfit._errors import (
     ReportError,
     Result,
     SolveError,
+    WorkerError,
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._evaluate import Likelihood
@@ -198,6 +199,7 @@ __all__ = [
     "TwoPeriods",
     "TwoStage",
     "WithSignal",
+    "WorkerError",
     "__version__",
     "baselines",
     "bayes",

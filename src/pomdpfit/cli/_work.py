@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from pomdpfit._checkpoint import CheckpointError
-from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError
+from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError, WorkerError
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
 from pomdpfit._progress import COMPILING, RESUMED, Progress
@@ -48,6 +48,8 @@ class Work:
             found = self._fitted()
         except CheckpointError as error:
             raise EstimationError(f"{error} --no-resume deletes it and begins anew.") from error
+        except WorkerError:
+            raise  # what was finished is kept
         except PomdpfitError:
             self.kept.discard()  # what cannot be fitted cannot be gone on with
             raise

@@ -57,7 +57,7 @@ def fit(
     grid: AbstractScheme | None = None,
     solver: AbstractSolver | None = None,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     batch: int | None = None,
     skip_hessian: bool = False,
     checkpoint: str | FilePath | None = None,
@@ -73,7 +73,8 @@ def fit(
     fixed, free  parameters held at a value (a leaf, or an entry such as "cost[good]"), and fixed
                  ones let go (the discount)
     constraints  linear equations such as "cost[good] = cost[bad]"
-    n_jobs       processes for the starts, as in joblib; `seed` draws them; `progress` hears of them
+    n_jobs       processes for the starts, as in `bootstrap`; `seed` draws them; `progress` hears
+                 of them
     batch        in one process: how many starts are climbed side by side by one program; chosen by
                  size if not given (see `bootstrap`), 1 for one after the other
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are

@@ -22,7 +22,8 @@ class KeptSearch:
 
     def climbs(self, stage: int, count: int) -> list[KeptClimb]:
         """The places of so many climbs of a stage, which is counted from 0."""
-        return [KeptClimb(self.folder, stage, number) for number in range(count)]
+        folder = self.folder.absolute()  # workers may stand elsewhere
+        return [KeptClimb(folder, stage, number) for number in range(count)]
 
     def told(self) -> str:
         """What is there, in words; empty where there is nothing."""

@@ -54,9 +54,9 @@ def run_stage(
 ) -> Path:
     """The path after one more climb, which goes on from where it is kept, if it is."""
     entries = free_entries(likelihood.space, stage.leaves, path.theta, restrictions)
-    found = None if kept is None else kept.found(path.theta, len(entries.names))
-    if found is not None:
-        return path.after(found, entries)
+    known = None if kept is None else kept_path(entries, path, kept)
+    if known is not None:
+        return known
     objective = Objective(likelihood, entries, stage.part, path.theta, weights, path.warm)
     phi = project(entries, entries.flatten(path.theta))
     try:
@@ -66,6 +66,12 @@ def run_stage(
     if kept is not None:
         kept.finish(done)
     return path.after(done, entries)
+
+
+def kept_path(entries: Entries, path: Path, kept: KeptClimb) -> Path | None:
+    """The path after the climb over these entries that is kept, if it was finished."""
+    found = kept.found(path.theta, len(entries.names))
+    return None if found is None else path.after(found, entries)
 
 
 def run_path(

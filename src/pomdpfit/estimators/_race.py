@@ -3,14 +3,17 @@
 from collections.abc import Callable, Sequence
 
 from pomdpfit._batch import Batch
+from pomdpfit._engine import find_engine
+from pomdpfit._entries import free_entries
 from pomdpfit._log_likelihood import AbstractLikelihood
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_as_finished
 from pomdpfit._restrictions import Restrictions
-from pomdpfit.estimators._base import AbstractEstimator
+from pomdpfit.estimators._base import AbstractEstimator, Stage
+from pomdpfit.estimators._kept_climb import KeptClimb
 from pomdpfit.estimators._kept_search import KeptSearch
 from pomdpfit.estimators._modes import join_equal
 from pomdpfit.estimators._naming import Naming, align_paths
-from pomdpfit.estimators._paths import Path, run_stage
+from pomdpfit.estimators._paths import Path, kept_path, run_stage
 from pomdpfit.estimators._together import run_stage_together
 
 
@@ -20,7 +23,7 @@ def run_paths(
     paths: Sequence[Path],
     restrictions: Restrictions | None,
     names: Naming,
-    n_jobs: int,
+    n_jobs: int | None,
     tell: Callable[[str, int, int], None],
     batch: int = 1,
     kept: KeptSearch | None = None,
@@ -36,20 +39,13 @@ def run_paths(
     for k, stage in enumerate(stages):
         what, total = f"stage {k + 1} of {len(stages)}: {len(paths)} starts", len(paths)
         tell(what, 0, len(paths))
-        moved = []
         places = kept.climbs(k, len(paths)) if kept is not None else ()
+        say = lambda done, what=what, total=total: tell(what, done, total)
         if batch > 1:
-            say = lambda done, what=what, total=total: tell(what, done, total)
             crowd = Batch(likelihood, batch)
             moved = run_stage_together(crowd, stage, paths, restrictions, tell=say, kept=places)
         else:
-            tasks = (
-                (path, restrictions, None, None, places[j] if places else None)
-                for j, path in enumerate(paths)
-            )
-            for done in run_parallel(run_stage, (likelihood, stage), tasks, n_jobs):
-                moved.append(done)
-                tell(what, len(moved), len(paths))
+            moved = _run_stage_apart(likelihood, stage, paths, restrictions, n_jobs, say, places)
         lost += [path for path in moved if not path.alive]
         alive = [path for path in moved if path.alive]
         climbed.update(stage.leaves)
@@ -58,3 +54,39 @@ def run_paths(
         best = max(alive, key=lambda path: path.climbs[-1].value)
         paths = join_equal(space, align_paths(space, alive, best.theta, names), climbed)
     return [*paths, *lost]
+
+
+def _run_stage_apart(
+    likelihood: AbstractLikelihood,
+    stage: Stage,
+    paths: Sequence[Path],
+    restrictions: Restrictions | None,
+    n_jobs: int | None,
+    say: Callable[[int], None],
+    places: Sequence[KeptClimb],
+) -> list[Path]:
+    """The paths after one more climb each, one by one or in processes.
+
+    Workers that see this process's files write climbs down themselves, also those under way. For
+    the others it is done here, when they are finished.
+    """
+    reach = find_engine(n_jobs).same_disk
+    moved: dict[int, Path] = {}
+    if places and not reach:
+        for j, path in enumerate(paths):
+            entries = free_entries(likelihood.space, stage.leaves, path.theta, restrictions)
+            known = kept_path(entries, path, places[j])
+            if known is not None:
+                moved[j] = known
+    ahead = [j for j in range(len(paths)) if j not in moved]
+    tasks = (
+        (stage, paths[j], restrictions, None, None, places[j] if places and reach else None)
+        for j in ahead
+    )
+    for number, path in run_as_finished(run_stage, (likelihood,), tasks, n_jobs):
+        j = ahead[number]
+        moved[j] = path
+        if places and not reach:
+            places[j].finish(path.climbs[-1])
+        say(len(moved))
+    return [moved[j] for j in range(len(paths))]

@@ -13,11 +13,12 @@ import pandas as pd
 
 from pomdpfit._batch import Batch, chosen_width
 from pomdpfit._checkpoint import open_checkpoint
+from pomdpfit._engine import find_engine
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError, PomdpfitError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import setting_fingerprint, theta_fingerprint
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_as_finished
 from pomdpfit._precision import in_float64
 from pomdpfit._progress import RESUMED, Progress, silent
 from pomdpfit._restrictions import Restrictions
@@ -34,7 +35,7 @@ def bootstrap(
     *,
     parametric: bool = False,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     batch: int | None = None,
     checkpoint: str | FilePath | None = None,
     chunk: int | None = None,
@@ -46,7 +47,8 @@ def bootstrap(
     checkpoint  a folder: finished chunks are kept there, and a later call with the same estimate,
                 seed and options goes on from them
     chunk       how many replicates are finished and kept together: 10, or 16 batches
-    n_jobs      processes, as in joblib
+    n_jobs      processes, as in joblib: 1 for this one, -1 for one a core; if not given, what
+                joblib.parallel_config says (loky, dask, ray), or this process
     batch       how many replicates one compiled program answers at a time, in each process; 1 for
                 one after the other. If not given: 1 where there are several processes, covariates,
                 a finite horizon or priors that are found by iteration; on a CPU 8 for small models
@@ -80,10 +82,12 @@ def bootstrap(
     if there:
         tell(f"{RESUMED}{there} of {len(chunks)} chunks of the bootstrap are in {folder}", 1, 1)
     tell(what, there, len(chunks))
-    inner = tell if n_jobs == 1 else None  # what is told in another process nobody hears
+    # What is told in another process nobody hears.
+    inner = tell if find_engine(n_jobs).here else None
     tasks = ((k, chunks[k], inner) for k in missing)
     shared = (estimate, parametric, seed, width)
-    for done, (k, rows) in enumerate(run_parallel(_run_chunk, shared, tasks, n_jobs), 1):
+    finished = run_as_finished(_run_chunk, shared, tasks, n_jobs)
+    for done, (_, (k, rows)) in enumerate(finished, 1):
         found[k] = rows
         if folder is not None:
             write_chunk(folder, k, rows)

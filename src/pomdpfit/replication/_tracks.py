@@ -33,7 +33,8 @@ def run_tracks(
         return
     with _listener(finished, tell) as send:
         jobs = (delayed(_in_worker)(study, list(track), dict(parts), send) for track in tracks)
-        Parallel(n_jobs=min(n_jobs, len(tracks)))(jobs)
+        # On this machine, whatever joblib is configured for: workers write to a queue of it.
+        Parallel(n_jobs=min(n_jobs, len(tracks)), backend="loky")(jobs)
 
 
 def _run_track(

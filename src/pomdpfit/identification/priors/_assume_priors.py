@@ -51,7 +51,7 @@ def prior_set(
     grid: AbstractScheme | None = None,
     skip: int = 0,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> PriorSet:
     """Estimate the model under one x0 after another: the set that an unknown prior allows.
@@ -65,7 +65,7 @@ def prior_set(
 
     The longest panel is fitted from `start` (the model's example by default), the next shorter
     one from what the known prior, or the most likely x0, has given there. `n_jobs` fits of one
-    length run at a time; the numbers do not depend on it.
+    length run at a time, as in `bootstrap`; the numbers do not depend on it.
     """
     tell = silent if progress is None else progress
     states = checked_primitives(model, model.example()).states

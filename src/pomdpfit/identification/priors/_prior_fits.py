@@ -92,7 +92,7 @@ def fit_all(
     each: Iterable[Candidate],
     means: Means,
     start: Theta | None,
-    n_jobs: int,
+    n_jobs: int | None,
 ) -> Iterator[PriorFit]:
     """A fit under each prior, all from the same start."""
     yield from run_parallel(

@@ -18,7 +18,7 @@ from pomdpfit._labels import action_names
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_all
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
@@ -75,7 +75,7 @@ def fit_by_inversion(
     grid: AbstractScheme | None = None,
     replicates: int = 0,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> InversionEstimate:
     """Estimate reward parameters by inverting choice probabilities; nothing is solved for.
@@ -87,6 +87,7 @@ def fit_by_inversion(
                  estimate them from the observations alone, from `start` and `starts` as in pf.fit
     replicates   how many times to do all of it again on resampled agents, for standard errors;
                  dynamics that were given stay as they are
+    n_jobs       processes for starts and replicates, as in pf.bootstrap
     """
     likelihood = Likelihood(model, panel, prior=prior, grid=grid)
     space = likelihood.space.fix(dict(fixed or {}))
@@ -132,7 +133,7 @@ def _fit_dynamics(
     theta: Theta,
     starts: int | None,
     seed: int,
-    n_jobs: int,
+    n_jobs: int | None,
     progress: Progress | None,
 ) -> dict[str, np.ndarray]:
     """theta with the dynamics that make the observations most likely."""
@@ -202,7 +203,7 @@ def _draws(
     known: bool,
     replicates: int,
     seed: int,
-    n_jobs: int,
+    n_jobs: int | None,
     progress: Progress | None,
 ) -> pd.DataFrame | None:
     """The estimate on `replicates` resamples of agents, NaN where it could not be had."""
@@ -211,11 +212,9 @@ def _draws(
     if replicates < 2:
         raise EstimationError(f"standard errors need at least 2 replicates, not {replicates}.")
     tell = silent if progress is None else progress
-    tasks = ((seed, b) for b in range(replicates))
-    rows = []
-    for row in run_parallel(_replicate, (task, theta, known), tasks, n_jobs):
-        rows.append(row)
-        tell("resamples of agents", len(rows), replicates)
+    tasks = ((theta, known, seed, b) for b in range(replicates))
+    heard = lambda done: tell("resamples of agents", done, replicates)
+    rows = run_all(_replicate, (task,), tasks, n_jobs, heard)
     names = task.space.only(task.rewards).names
     return pd.DataFrame(rows, pd.RangeIndex(replicates, name="replicate"), names)
 

@@ -42,7 +42,7 @@ def choose_states(
     alpha: float = 0.05,
     every: bool = False,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> StateChoice:
     """Fit |S| = 1, 2, 3, ... hidden states to a panel and compare them.
@@ -56,6 +56,7 @@ def choose_states(
     folds      groups of agents, each left out once; 0 for none
     bootstrap  panels simulated at k states, on which k and k + 1 are fitted; 0 for none
     alpha      the test goes up from the smallest |S| and stops where p > alpha, unless `every`
+    n_jobs     processes for folds and simulated panels, as in `bootstrap`
 
     The cost of folds and bootstrap is told to `progress` before they begin, and is in `cost`;
     `pf.states_cost` gives it alone.
@@ -91,7 +92,7 @@ def states_cost(
     folds: int = 5,
     bootstrap: int = 99,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> StatesCost:
     """What `choose_states` would cost: the panel's fits, one fold and one simulated panel timed."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pomdpfit._engine import find_engine
 from pomdpfit._errors import EstimationError
 from pomdpfit._panel import Panel
 from pomdpfit._priors import AbstractPrior, CommonPrior
@@ -29,7 +30,7 @@ class Plan:
     folds: tuple[np.ndarray, ...]  # which agents are left out
     bootstrap: int
     seed: int
-    n_jobs: int
+    n_jobs: int | None
 
 
 def make_plan(
@@ -43,7 +44,7 @@ def make_plan(
     folds: int,
     bootstrap: int,
     seed: int,
-    n_jobs: int,
+    n_jobs: int | None,
 ) -> Plan:
     """Everything checked, and the agents in their folds."""
     numbers = list(states)
@@ -53,10 +54,10 @@ def make_plan(
         ("starts", starts, 1),
         ("bootstrap", bootstrap, 0),
         ("seed", seed, 0),
-        ("n_jobs", n_jobs, 1),
     ):
         if value < least:
             raise EstimationError(f"{name} must be at least {least}, but it is {value}.")
+    find_engine(n_jobs)  # which refuses what makes no sense
     if folds != 0 and not 2 <= folds <= panel.agent_count:
         raise EstimationError(
             f"folds must be 0 or from 2 to the number of agents, {panel.agent_count}, not {folds}."

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from pomdpfit._engine import find_engine
 from pomdpfit._estimate import Estimate
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_all
 from pomdpfit._progress import Progress
 from pomdpfit.identification.states._split_state import Split
 from pomdpfit.identification.states._state_choice import StatesCost
@@ -45,9 +46,9 @@ def begin(plan: Plan, tell: Progress) -> Begun:
             # The first one also compiles what simulates.
             estimates[k].simulate(plan.seed)
             replicates[k] = replicate(estimates[k], estimates[k + 1], plan.starts, 0, plan.seed)
-    cost = StatesCost(
-        _cost(plan, estimates, folds, replicates), time.perf_counter() - began, plan.n_jobs
-    )
+    jobs = find_engine(plan.n_jobs).jobs
+    table = _cost(plan, estimates, folds, replicates, jobs)
+    cost = StatesCost(table, time.perf_counter() - began, jobs)
     tell(str(cost), 0, cost.fits)
     return Begun(estimates, folds, replicates, cost, notes)
 
@@ -57,6 +58,7 @@ def _cost(
     estimates: dict[int, Estimate],
     folds: dict[int, dict],
     replicates: dict[int, dict],
+    jobs: int,
 ) -> pd.DataFrame:
     """Tasks to come, the fits that each takes, and seconds by the first of each kind."""
     rows = {}
@@ -66,8 +68,8 @@ def _cost(
         rows[f"bootstrap, {k} against {k + 1}"] = (plan.bootstrap - 1, 2, row["seconds"])
     table = pd.DataFrame.from_dict(rows, "index", columns=["tasks", "fits", "each"])
     table["fits"] *= table["tasks"]
-    table["seconds"] = table["tasks"] * table["each"] / plan.n_jobs
-    if plan.n_jobs != 1:  # every process compiles for itself
+    table["seconds"] = table["tasks"] * table["each"] / jobs
+    if jobs != 1:  # every process compiles for itself
         table.loc["compilation"] = [0, 0, 0.0, sum(e.seconds for e in estimates.values())]
     return table
 
@@ -129,11 +131,10 @@ def cross_validate(
     for k, first in begun.folds.items():
         what, total = f"folds, |S| = {k}", len(plan.folds)
         tell(what, 1, total)
-        rows = [first]
         tasks = ((fold,) for fold in range(1, total))
-        for row in run_parallel(_fold, (plan, begun.estimates[k]), tasks, plan.n_jobs):
-            rows.append(row)
-            tell(what, len(rows), total)
+        heard = lambda done, what=what, total=total: tell(what, done + 1, total)
+        shared = (plan, begun.estimates[k])
+        rows = [first, *run_all(_fold, shared, tasks, plan.n_jobs, heard)]
         values = np.empty(len(cv))
         for out, row in zip(plan.folds, rows, strict=True):
             values[out] = row["terms"]
@@ -153,13 +154,12 @@ def simulate_ratios(
     """Simulated likelihood ratios, a row each, up to the first |S| that is not rejected."""
     rows: list[dict] = []
     for k, first in begun.replicates.items():
-        what, found = f"bootstrap, {k} against {k + 1}", [first]
+        what = f"bootstrap, {k} against {k + 1}"
         tell(what, 1, plan.bootstrap)
         shared = (begun.estimates[k], begun.estimates[k + 1], plan.starts)
         tasks = ((b, plan.seed) for b in range(1, plan.bootstrap))
-        for row in run_parallel(replicate, shared, tasks, plan.n_jobs):
-            found.append(row)
-            tell(what, len(found), plan.bootstrap)
+        heard = lambda done, what=what: tell(what, done + 1, plan.bootstrap)
+        found = [first, *run_all(replicate, shared, tasks, plan.n_jobs, heard)]
         rows += found
         observed = 2 * (begun.estimates[k + 1].llf - begun.estimates[k].llf)
         if not every and bootstrap_pvalue([row["lr"] for row in found], observed) > alpha:
