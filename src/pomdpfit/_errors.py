@@ -72,6 +72,10 @@ class EstimationError(PomdpfitError, ValueError):
     """An estimate, a test or a comparison that cannot be had; the message says why."""
 
 
+class WriteError(PomdpfitError, OSError):
+    """A file that cannot be written: no room, or no right to; the message names it."""
+
+
 class ReportError(PomdpfitError, OSError):
     """A report that cannot be written; the message names the place."""
 

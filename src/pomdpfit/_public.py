@@ -19,6 +19,7 @@ from pomdpfit._errors import (
     ReportError,
     Result,
     SolveError,
+    WriteError,
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._evaluate import Likelihood, log_likelihood, score, score_obs
@@ -194,6 +195,7 @@ __all__ = [
     "TwoPeriods",
     "TwoStage",
     "WithSignal",
+    "WriteError",
     "__version__",
     "baselines",
     "bayes",
