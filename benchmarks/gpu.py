@@ -166,7 +166,7 @@ def many_replicates(
             f"{found.info['steps'].min()} to {found.info['steps'].max()}",
             flush=True,
         )
-    print(found.summary().to_string())
+    print(found.to_frame().to_string())
     later = ", ".join(f"{seconds:.1f}" for seconds in times[1:])
     note = f"{times[0]:.1f} s with compilation, then {later} s"
     what = "simulated buses" if path is None else "Rust's group 4"

@@ -16,6 +16,7 @@ from scipy import stats
 
 import bootstrap_script
 import pomdpfit as pf
+from pomdpfit._sealed import sealed
 from pomdpfit.inference import _bootstrap
 from small_bus import TRUTH, bus_fit, draw_panel
 
@@ -207,7 +208,7 @@ def test_summary_statistics_by_hand(joint, five):
     interval = five.conf_int(alpha=0.2)
     np.testing.assert_allclose(interval["lower"], 0.6 * ends[0] + 0.4 * ends[1], rtol=1e-12)
     np.testing.assert_allclose(interval["upper"], 0.6 * ends[4] + 0.4 * ends[3], rtol=1e-12)
-    table = five.summary()
+    table = five.to_frame()
     np.testing.assert_allclose(table["bias"], draws.mean(axis=0) - joint.params, rtol=1e-10)
     assert list(table.index) == list(joint.params.index)
 
@@ -266,6 +267,8 @@ def test_a_replicate_that_raises_costs_no_other(joint, five, monkeypatch, tmp_pa
     monkeypatch.setattr(_bootstrap, "run_path", failing)
     found = pf.bootstrap(joint, 5, seed=3, chunk=2, checkpoint=tmp_path)
     assert found.failed.to_dict() == {1: "SolveError: the sky fell"}
+    assert found.failures.loc["SolveError: the sky fell"].to_dict() == {"count": 1, "which": [1]}
+    assert "1 of 5 replicates failed (1): SolveError: the sky fell" in str(found.summary())
     assert found.draws.loc[1].isna().all()
     assert list(found.used.index) == [0, 2, 3, 4]
     pd.testing.assert_frame_equal(found.used, five.draws.drop(1), check_exact=True)
@@ -288,7 +291,7 @@ def test_replicates_that_do_not_converge_are_kept_apart(ragged):
     assert len(found.failed) == 3
     assert found.draws.isna().all(axis=None)
     assert len(found.used) == 0
-    assert found.summary()["std err"].isna().all()
+    assert found.to_frame()["std err"].isna().all()
     strict(found.to_json())
 
 
@@ -355,21 +358,25 @@ def test_another_estimate_is_refused_by_name(joint, staged, folder, ragged):
 @pytest.mark.parametrize(
     "content",
     [
-        "",
-        "[{",
-        "null",
-        "7",
-        "[1, 2]",
-        "[{}, {}]",
-        '{"a": 1, "b": 2}',
-        '[{"replicate": 2, "reason": ""}, {"replicate": 3, "reason": ""}]',
-        '[{"replicate": 2, "values": [1], "reason": ""}, {"replicate": 3, "reason": "x"}]',
+        b"",
+        b"[{",
+        b"null",
         b"\xff\xfe",
+        b'{"rows": []}',
+        None,
+        7,
+        [1, 2],
+        [{}, {}],
+        {"a": 1, "b": 2},
+        [{"replicate": 2, "reason": ""}, {"replicate": 3, "reason": ""}],
+        [{"replicate": 2, "values": [1.0], "reason": ""}, {"replicate": 3, "reason": "x"}],
+        [{"replicate": 2, "values": ["a"] * 5, "reason": ""}, {"replicate": 3, "reason": "x"}],
     ],
 )
 def test_a_damaged_chunk_is_refused(joint, folder, content):
+    """As bytes, or as rows under a digest that is right."""
     path = folder / "chunk-00001.json"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content if isinstance(content, bytes) else sealed({"rows": content}))
     with pytest.raises(pf.EstimationError, match=r"chunk-00001\.json is damaged"):
         pf.bootstrap(joint, 4, seed=3, chunk=2, checkpoint=folder)
 
@@ -455,9 +462,10 @@ def test_what_was_saved_is_loaded_and_nothing_else(five, tmp_path):
         found = pf.Bootstrap.load(path)
         pd.testing.assert_frame_equal(found.draws, want.draws, check_exact=True)
         pd.testing.assert_frame_equal(found.info, want.info, check_exact=True)
-        pd.testing.assert_frame_equal(found.summary(), want.summary(), check_exact=True)
+        pd.testing.assert_frame_equal(found.to_frame(), want.to_frame(), check_exact=True)
         assert found.to_json() == want.to_json()
     good = json.loads(five.to_json())
+    del good["sha256"]
     for changes in (
         {"format": "pomdpfit-estimate"},
         {"draws": good["draws"][1:]},
@@ -467,7 +475,7 @@ def test_what_was_saved_is_loaded_and_nothing_else(five, tmp_path):
         {"info": [{**row, "converged": 1} for row in good["info"]]},
         {"info": [{}] * 5},
     ):
-        path.write_text(json.dumps({**good, **changes}))
+        path.write_bytes(sealed({**good, **changes}))
         with pytest.raises(pf.EstimationError, match=r"five\.json cannot be loaded"):
             pf.Bootstrap.load(path)
     path.write_text("[" * 10**5)

@@ -1,6 +1,6 @@
 """A search that was interrupted goes on, to the bits that it would have ended in."""
 
-import json
+import hashlib
 import shutil
 import zipfile
 
@@ -10,6 +10,7 @@ import pytest
 
 import pomdpfit as pf
 from pomdpfit._batch import Batch
+from pomdpfit._sealed import read_sealed, sealed
 from pomdpfit.estimators import _kept_climb
 from pomdpfit.estimators._objective import Objective
 from small_bus import MODEL, bus_fit, draw_panel
@@ -194,8 +195,9 @@ def test_other_data_another_version_and_other_code_are_refused(panel, finished, 
     with pytest.raises(pf.EstimationError, match="panel: observations, panel: actions changed"):
         bus_fit(draw_panel(1, agents=40), **OPTIONS, checkpoint=finished)
     folder = shutil.copytree(finished, tmp_path / "older")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "version": "0.0.1"}))
+    manifest = read_sealed(folder / "manifest.json", 10**6)["manifest"]
+    older = {"manifest": {**manifest, "version": "0.0.1"}}
+    (folder / "manifest.json").write_bytes(sealed(older))
     with pytest.raises(pf.EstimationError, match="another fit: version changed"):
         bus_fit(panel, **OPTIONS, checkpoint=folder)
 
@@ -210,7 +212,7 @@ def test_other_data_another_version_and_other_code_are_refused(panel, finished, 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-30]), "zip"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-30]), "digest"),
         (lambda path: path.write_bytes(b"\x80\x04K\x01."), "not a zip"),
         (lambda path: shutil.copy(path.with_name("stage-2-start-001.zip"), path), "elsewhere"),
         (lambda path: renamed(path, "climb", "estimate"), "no part of such a file"),
@@ -242,7 +244,7 @@ def test_a_damaged_climb_under_way_is_refused(panel, tmp_path, watch):
 
 
 def renamed(path, old, new):
-    """The file with another word in its document and its name."""
+    """The file with another word in its document and its name, sealed anew."""
     with zipfile.ZipFile(path) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -250,3 +252,6 @@ def renamed(path, old, new):
             if name.endswith(".json"):
                 content = content.replace(old.encode(), new.encode())  # noqa: PLW2901
             archive.writestr(name.replace(old, new), content)
+        archive.comment = b"sha256:" + b"0" * 64
+    content = path.read_bytes()[:-64]
+    path.write_bytes(content + hashlib.sha256(content).hexdigest().encode())

@@ -1,13 +1,13 @@
 """Folders that keep what is finished of long work, each for the one piece of work that made it."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._fingerprint import difference
-from pomdpfit._write import write_atomically
+from pomdpfit._sealed import UNREADABLE, read_sealed, sealed
+from pomdpfit._write import make_folder, write_atomically
 
 MANIFEST = "manifest.json"
 _KEPT = ("stage-*.zip", "chunk-*.json")
@@ -16,7 +16,14 @@ _MOST_BYTES = 2**24  # of a manifest, which holds names and hashes
 
 
 class CheckpointError(EstimationError):
-    """A checkpoint of other work than this."""
+    """A checkpoint of other work than this, or one that is damaged."""
+
+
+def damaged(path: Path, error: object) -> CheckpointError:
+    """The refusal of a kept file, with the mend."""
+    return CheckpointError(
+        f"{path} is damaged: {error!s:.400} Delete it: what it held will be done again."
+    )
 
 
 def open_checkpoint(folder: Path, manifest: Mapping[str, Any], what: str) -> Path:
@@ -25,7 +32,7 @@ def open_checkpoint(folder: Path, manifest: Mapping[str, Any], what: str) -> Pat
     manifest  all that the work depends on, by the names under which a change is reported
     what      the kind of work: "bootstrap", "fit"
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / MANIFEST
     if not path.exists():
         orphans = [kept.name for pattern in _KEPT for kept in folder.glob(pattern)]
@@ -34,7 +41,7 @@ def open_checkpoint(folder: Path, manifest: Mapping[str, Any], what: str) -> Pat
                 f"{folder} holds {orphans[0]} but no {MANIFEST}: nobody can tell what it is of. "
                 "Use another folder, or delete this one."
             )
-        write_atomically(path, json.dumps(manifest, sort_keys=True, indent=1).encode())
+        write_atomically(path, sealed({"manifest": dict(manifest)}, indent=1))
         return folder
     changed = difference(manifest, _read(path))
     if changed:
@@ -55,12 +62,13 @@ def clear_checkpoint(folder: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _MOST_BYTES:
-        raise EstimationError(f"{path} cannot be read as a manifest: it is too large.")
     try:
-        there = json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:
-        raise EstimationError(f"{path} cannot be read as a manifest: {error}") from error
-    if not isinstance(there, dict):
-        raise EstimationError(f"{path} cannot be read as a manifest: it is not an object.")
-    return there
+        found = read_sealed(path, _MOST_BYTES)["manifest"]
+        if not isinstance(found, dict):
+            raise ValueError("it is not an object.")
+    except UNREADABLE as error:
+        raise CheckpointError(
+            f"{path} cannot be read as a manifest: {error!s:.400} Nobody can tell what the files "
+            "beside it are of: use another folder, or delete this one."
+        ) from error
+    return found

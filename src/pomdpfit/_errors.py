@@ -76,6 +76,10 @@ class WorkerError(PomdpfitError, RuntimeError):
     """A process that work was given to has died; the message says what is kept and the mend."""
 
 
+class WriteError(PomdpfitError, OSError):
+    """A file that cannot be written: no room, or no right to; the message names it."""
+
+
 class ReportError(PomdpfitError, OSError):
     """A report that cannot be written; the message names the place."""
 

@@ -20,6 +20,7 @@ from pomdpfit._errors import (
     Result,
     SolveError,
     WorkerError,
+    WriteError,
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._evaluate import Likelihood
@@ -200,6 +201,7 @@ __all__ = [
     "TwoStage",
     "WithSignal",
     "WorkerError",
+    "WriteError",
     "__version__",
     "baselines",
     "bayes",

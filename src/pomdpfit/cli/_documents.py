@@ -44,8 +44,9 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
 def bootstrap_document(found: Bootstrap) -> dict[str, Any]:
     """Its table, and how many replicates it rests on."""
     return {
-        "table": found.summary().rename_axis("parameter"),
+        "table": found.to_frame().rename_axis("parameter"),
         "replicates": len(found.draws),
         "failed": len(found.failed),
+        "failures": found.failures.reset_index(),
         "seed": found.seed,
     }

@@ -139,8 +139,7 @@ def _tell(estimate: "Estimate", found: "Bootstrap | None", work: "Work", json: b
         print_json(document)
         return
     if found is not None:
-        typer.echo(f"\nbootstrap of {len(found.draws)} replicates, {len(found.failed)} failed")
-        typer.echo(found.summary().to_string(float_format=lambda x: f"{x:.6g}"))
+        typer.echo(f"\n{found.summary()}")
         typer.echo(f"saved: {work.draws}")
     if not estimate.converged:
         say(f"[yellow]not converged:[/yellow] {estimate.reason} (saved all the same)")

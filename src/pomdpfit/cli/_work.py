@@ -9,7 +9,14 @@ from pathlib import Path
 from rich.markup import escape
 
 from pomdpfit._checkpoint import CheckpointError
-from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError, WorkerError
+from pomdpfit._errors import (
+    ConvergenceWarning,
+    EstimationError,
+    ImpossibleObservationError,
+    ModelError,
+    PanelError,
+    SolveError,
+)
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
 from pomdpfit._progress import COMPILING, RESUMED, Progress
@@ -21,6 +28,10 @@ from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.inference._bootstrap import bootstrap
 from pomdpfit.inference._bootstrap_draws import Bootstrap
 from pomdpfit.model_files import Specification
+
+# Errors of the model and the data, which the same command would meet again. A disk that is full or
+# a worker that died is not among them: what was kept is gone on from.
+_UNFIT = (EstimationError, ImpossibleObservationError, ModelError, PanelError, SolveError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +59,7 @@ class Work:
             found = self._fitted()
         except CheckpointError as error:
             raise EstimationError(f"{error} --no-resume deletes it and begins anew.") from error
-        except WorkerError:
-            raise  # what was finished is kept
-        except PomdpfitError:
+        except _UNFIT:
             self.kept.discard()  # what cannot be fitted cannot be gone on with
             raise
         except KeyboardInterrupt:

@@ -9,14 +9,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._checkpoint import damaged
 from pomdpfit._errors import EstimationError, Result
+from pomdpfit._sealed import bounded_bytes
 from pomdpfit._types import Array
 from pomdpfit.estimators._objective import Scores
 from pomdpfit.estimators._record import Record
 from pomdpfit.estimators._walk import Climb
 from pomdpfit.packing._file import MALFORMED, Format, pack, unpack
 
-_CLIMB, _RECORD = Format("climb", 1), Format("record", 1)
+_CLIMB, _RECORD = Format("climb", 1, sealed=True), Format("record", 1, sealed=True)
 _MOST_BYTES = 2**31
 
 
@@ -94,14 +96,12 @@ def _letter(answer: Any) -> str:
 
 def _read(path: Path, form: Format, begins: str, checked: Any) -> Any:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes.")
-        found = unpack(form, io.BytesIO(path.read_bytes()), _no_class)
+        found = unpack(form, io.BytesIO(bounded_bytes(path, _MOST_BYTES)), _no_class)
         if found.pop("begins") != begins:
             raise ValueError("it is of a climb that began elsewhere.")
         return checked(found)
     except MALFORMED as error:
-        raise EstimationError(f"{path} is damaged: {error} Delete it.") from error
+        raise damaged(path, error) from error
 
 
 def _require(array: Any, shape: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pomdpfit._errors import EstimationError
+from pomdpfit._checkpoint import CheckpointError
 from pomdpfit._types import Array
 from pomdpfit.estimators._objective import Scores
 from pomdpfit.estimators._walk import Question, Slope, Walk
@@ -32,7 +32,7 @@ def recorded(walk: Walk, record: Record, heard: Callable[[Any], None]) -> Walk:
         question = next(walk)
         for answer in record.answers:
             if not _answers(question, answer):
-                raise EstimationError(
+                raise CheckpointError(
                     "a climb in the checkpoint is damaged: it was told other things than it asks "
                     "for. Delete the checkpoint."
                 )

@@ -170,10 +170,11 @@ def _row(estimate: Estimate, restrictions: Restrictions | None, b: int, path: Pa
     space = estimate.space
     entries = free_entries(space, space.free_leaves, path.theta, restrictions)
     phi = entries.flatten(path.theta)
+    value = float(sum(climb.value for climb in climbs))
     return {
         "replicate": b,
-        "values": phi.tolist(),
-        "llf": float(sum(climb.value for climb in climbs)),
+        "values": phi.tolist() if np.isfinite(phi).all() else None,
+        "llf": value if np.isfinite(value) else None,  # JSON has no word for the others
         "boundary": [entries.names[j] for j in np.flatnonzero(entries.at_bound(phi))],
         "steps": sum(climb.steps for climb in path.climbs),
         "reason": f"{bad[0].result.name}: {bad[0].result.advice()}" if bad else "",
@@ -188,7 +189,7 @@ def _collected(rows: Sequence[dict], estimate: Estimate, parametric: bool, seed:
     draws = pd.DataFrame(values, index, names)
     info = pd.DataFrame(
         {
-            "llf": [row.get("llf", np.nan) for row in rows],
+            "llf": np.array([row.get("llf") for row in rows], dtype=float),  # None becomes NaN
             "converged": [row["reason"] == "" for row in rows],
             "steps": [row.get("steps", 0) for row in rows],
             "boundary": [row.get("boundary", []) for row in rows],

@@ -1,10 +1,10 @@
-"""Finished chunks of a bootstrap as files: JSON, checked before it is believed."""
+"""Finished chunks of replicates as files: sealed JSON, checked before it is believed."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from pomdpfit._errors import EstimationError
+from pomdpfit._checkpoint import damaged
+from pomdpfit._sealed import UNREADABLE, read_sealed, sealed
 from pomdpfit._write import write_atomically
 
 _MOST_BYTES = 2**30
@@ -12,7 +12,7 @@ _MOST_BYTES = 2**30
 
 def write_chunk(folder: Path, k: int, rows: list[dict]) -> None:
     """Keep the rows of chunk k, whole or not at all."""
-    write_atomically(folder / _name(k), json.dumps(rows, sort_keys=True).encode())
+    write_atomically(folder / _name(k), sealed({"rows": rows}))
 
 
 def _name(k: int) -> str:
@@ -24,16 +24,12 @@ def read_chunk(folder: Path | None, k: int, part: Sequence[int], width: int) -> 
     if folder is None or not (folder / _name(k)).exists():
         return None
     path = folder / _name(k)
-    if path.stat().st_size > _MOST_BYTES:
-        raise EstimationError(f"{path} is damaged: it is too large. Delete it.")
     try:
-        rows = json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:
-        raise EstimationError(f"{path} is damaged: {error}. Delete it.") from error
-    if not (isinstance(rows, list) and rows and _whole(rows, part[0], width)):
-        raise EstimationError(
-            f"{path} is damaged: it does not hold the replicates from {part[0]} on. Delete it."
-        )
+        rows = read_sealed(path, _MOST_BYTES)["rows"]
+        if not (isinstance(rows, list) and rows and _whole(rows, part[0], width)):
+            raise ValueError(f"it does not hold the replicates from {part[0]} on.")
+    except UNREADABLE as error:
+        raise damaged(path, error) from error
     return rows[: len(part)] if len(rows) >= len(part) else None
 
 
@@ -44,7 +40,11 @@ def _whole(rows: list, first: int, width: int) -> bool:
             return False
         if not isinstance(row.get("reason"), str):
             return False
+        if row["reason"]:
+            continue
         values = row.get("values")
-        if row["reason"] == "" and not (isinstance(values, list) and len(values) == width):
+        if not (isinstance(values, list) and len(values) == width):
+            return False
+        if not all(isinstance(value, float) for value in values):
             return False
     return True

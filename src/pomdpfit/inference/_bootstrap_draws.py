@@ -1,7 +1,6 @@
 """What a bootstrap has drawn: standard errors, intervals, tables, and a file."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,9 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import EstimationError
+from pomdpfit._failures import failure_notes, failure_table
+from pomdpfit._sealed import UNREADABLE, read_sealed, sealed
+from pomdpfit._summary import Summary
 from pomdpfit._write import write_atomically
 
 _FORMAT = "pomdpfit-bootstrap"
@@ -20,7 +22,7 @@ _INFO = ["replicate", "llf", "converged", "steps", "boundary", "reason"]
 class Bootstrap:
     """Draws of an estimator: one row a replicate, one column an entry of `params`.
 
-    Replicates that failed stay as rows of NaN, with their reason in `failed`.
+    Replicates that failed stay as rows of NaN, with their reason in `failed` and in `summary`.
     """
 
     draws: pd.DataFrame
@@ -61,29 +63,41 @@ class Bootstrap:
         share = {name: pd.Series([name in row for row in rows]).mean() for name in self.draws}
         return pd.Series(share, name="at bound", dtype=float)
 
-    def summary(self) -> pd.DataFrame:
+    @property
+    def failures(self) -> pd.DataFrame:
+        """Reasons why replicates failed, with how many did and which: replicate b is drawn with
+        the seed [seed, b] and can be looked into by itself."""
+        return failure_table(self.failed)
+
+    def summary(self) -> Summary:
+        """The table of `to_frame`, and what failed, with its reasons."""
+        lost, total = len(self.failed), len(self.info)
+        facts = (("replicates", str(total)), ("failed", str(lost)), ("seed", str(self.seed)))
+        kind = "Parametric bootstrap" if self.parametric else "Bootstrap over agents"
+        notes = failure_notes(self.failures, total, "replicates")
+        return Summary(kind, facts, self.to_frame(), notes)
+
+    def to_frame(self) -> pd.DataFrame:
         """Estimate, bias, standard error, percentile interval and share on the bound."""
         frame = pd.DataFrame({"estimate": self.estimate, "std err": self.bse})
         frame.insert(1, "bias", self.used.mean() - self.estimate)
         return pd.concat([frame, self.conf_int(), self.at_bound], axis=1)
 
     def to_json(self) -> str:
-        """Everything, exactly: the same draws give the same bytes."""
-        return json.dumps(
-            {
-                "format": _FORMAT,
-                "columns": list(self.draws.columns),
-                "draws": [[_finite(v) for v in row] for row in self.draws.to_numpy()],
-                "info": [
-                    {name: _finite(value) for name, value in row.items()}
-                    for row in self.info.reset_index().to_dict("records")
-                ],
-                "estimate": self.estimate.tolist(),
-                "parametric": self.parametric,
-                "seed": self.seed,
-            },
-            sort_keys=True,
-        )
+        """Everything, exactly, with its digest: the same draws give the same bytes."""
+        document = {
+            "format": _FORMAT,
+            "columns": list(self.draws.columns),
+            "draws": [[_finite(v) for v in row] for row in self.draws.to_numpy()],
+            "info": [
+                {name: _finite(value) for name, value in row.items()}
+                for row in self.info.reset_index().to_dict("records")
+            ],
+            "estimate": [_finite(v) for v in self.estimate],
+            "parametric": self.parametric,
+            "seed": self.seed,
+        }
+        return sealed(document).decode()
 
     def save(self, path: str | Path) -> None:
         """Write `to_json` to a file, whole or not at all."""
@@ -94,12 +108,10 @@ class Bootstrap:
         """The bootstrap that `save` wrote; no code in the file is run."""
         path = Path(path)
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes.")
-            return _from_document(json.loads(path.read_text(), parse_constant=_refuse))
+            return _from_document(read_sealed(path, _MOST_BYTES))
         except FileNotFoundError:
             raise
-        except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise EstimationError(f"{path} cannot be loaded as a bootstrap: {error}") from error
 
 
@@ -127,10 +139,6 @@ def _from_document(found: Any) -> Bootstrap:
         found["parametric"],
         found["seed"],
     )
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"it holds {name}, which is not JSON.")
 
 
 def _finite(value: Any) -> Any:

@@ -14,7 +14,14 @@ from pomdpfit._errors import EstimationError
 from pomdpfit._version import __version__
 from pomdpfit.packing._npy import npy_array, npy_bytes
 from pomdpfit.packing._values import Reader, Writer
-from pomdpfit.packing._zip import MOST_BYTES, MOST_JSON, members_of, unzipped, zipped
+from pomdpfit.packing._zip import (
+    MOST_BYTES,
+    MOST_JSON,
+    check_seal,
+    members_of,
+    unzipped,
+    zipped,
+)
 
 # All that reading a file which is not what it should be can raise.
 MALFORMED = (
@@ -29,6 +36,7 @@ class Format:
 
     what: str
     newest: int
+    sealed: bool = False  # refused without its digest; else compared with it where there is one
 
     @property
     def name(self) -> str:
@@ -58,6 +66,7 @@ def unpack(
     """The value that was packed; what is not such a file raises one of MALFORMED."""
     with zipfile.ZipFile(stream) as archive:
         members = members_of(archive, form.what)
+        check_seal(archive, stream, needed=form.sealed)
         content = _content(form, unzipped(archive, members.pop(f"{form.what}.json")))
 
         def fetch(name: str) -> np.ndarray:

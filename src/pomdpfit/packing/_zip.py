@@ -1,11 +1,14 @@
-"""The container: a zip without a clock in it, opened with suspicion."""
+"""The container: a zip without a clock in it, sealed with its digest, opened with suspicion."""
 
+import hashlib
 import io
 import re
 import zipfile
+from typing import IO
 
 MOST_BYTES = 2**31  # of everything, unpacked
 MOST_JSON = 2**28
+_SEAL, _HEX, _BLOCK = b"sha256:", 64, 2**20
 # Bytes that may always be unpacked, and beyond that how many times the packed size. Text becomes
 # objects of twenty times its size. Masks pack to a thousandth, but not what they are masks of.
 _ARRAYS, _TEXT = (2**26, 200), (2**22, 50)
@@ -35,7 +38,33 @@ def _zipped(files: dict[str, bytes], packing: int) -> bytes:
             member.compress_type, member.create_system = packing, 3
             member.external_attr = 0o644 << 16
             archive.writestr(member, content)
-    return stream.getvalue()
+        archive.comment = _SEAL + b"0" * _HEX
+    return _with_digest(stream.getvalue())
+
+
+def _with_digest(content: bytes) -> bytes:
+    """The zip's comment, which is its end, says what all before it hashes to."""
+    return content[:-_HEX] + hashlib.sha256(content[:-_HEX]).hexdigest().encode()
+
+
+def check_seal(archive: zipfile.ZipFile, stream: IO[bytes], *, needed: bool) -> None:
+    """Refuse a file that is not what its digest says, or has none where one is `needed`."""
+    if not archive.comment and not needed:
+        return
+    left = stream.seek(0, io.SEEK_END) - _HEX
+    if left > 2 * MOST_BYTES:
+        raise ValueError(f"it has more than {2 * MOST_BYTES:,} bytes.")
+    stream.seek(0)
+    found = hashlib.sha256()
+    while left > 0:
+        block = stream.read(min(left, _BLOCK))
+        if not block:
+            break
+        found.update(block)
+        left -= len(block)
+    told = archive.comment.startswith(_SEAL) and stream.read(_HEX + 1)
+    if told != found.hexdigest().encode():
+        raise ValueError("it is not what its digest says: it was cut short or altered.")
 
 
 def members_of(archive: zipfile.ZipFile, what: str) -> dict[str, zipfile.ZipInfo]:

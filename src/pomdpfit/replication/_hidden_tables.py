@@ -201,6 +201,6 @@ def _tell(
         "llf": {"hidden": hidden.llf, "observed": observed.llf},
         "proven": {"low": proven.low, "high": proven.high, "estimate": proven.estimate},
         "parts": parts.to_dict("index"),
-        "bootstrap": draws.summary().to_dict("index"),
+        "bootstrap": draws.to_frame().to_dict("index"),
     }
     return Outcome(section, (finding,), results)

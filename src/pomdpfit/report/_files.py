@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pomdpfit._errors import ReportError
+from pomdpfit._errors import ReportError, WriteError
 from pomdpfit._write import write_atomically
 from pomdpfit.report._blocks import Report, Table
 from pomdpfit.report._columns import shows_index
@@ -42,11 +42,8 @@ def write_page(report: Report, path: Path) -> Path:
     content = render(report, alone=True).encode("utf-8", errors="backslashreplace")
     try:
         write_atomically(path, content)
-    except OSError as error:
-        raise ReportError(
-            f"{path} cannot be written: {error.strerror or error}. Name a place that you may write "
-            "to."
-        ) from error
+    except WriteError as error:
+        raise ReportError(str(error)) from error
     return path
 
 

@@ -75,8 +75,6 @@ def _check_panel(panel: Panel) -> None:
             raise ValueError(f"the panel's {name} must be a tuple.")
     if not isinstance(panel.shards, numbers.Integral) or panel.shards < 1:
         raise ValueError("the panel's shards must be a whole number from 1.")
-    if not isinstance(panel.shards, numbers.Integral) or panel.shards < 1:
-        raise ValueError("the panel's shards must be a whole number from 1.")
     if np.ndim(panel.z) != 2:
         raise ValueError("the panel's z must have two axes, agents and periods.")
     shape = (len(panel.agents), panel.z.shape[1])
