@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 import pomdpfit as pf
+from tests.extreme_models import EXTREMES, Extreme, outcome_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "malformed_input.md"
 COLUMNS = {"agent": "bus", "time": "month", "observation": "bin", "action": "replace"}
@@ -301,11 +302,12 @@ def page() -> str:
             "|---" * 4 + "|",
         ]
         parts.append("\n".join([*head, *map(_row, cases)]))
+    parts.append("\n".join([_MODELS, *map(_row, EXTREMES.values())]))
     return "\n\n".join(parts) + "\n"
 
 
-def _row(case: Case) -> str:
-    outcome, says = run(case)
+def _row(case: Case | Extreme) -> str:
+    outcome, says = run(case) if isinstance(case, Case) else outcome_of(case.title)
     if case.until:
         says = says.partition(case.until)[0] + case.until + " ..."
     return f"| {case.title} | {_code(case.shows)} | {outcome} | {_code(says)} |"
@@ -337,6 +339,15 @@ In text files nothing is guessed. Ids and groups are text, to the last character
 3 may be written 3, +3, 03 or 3.0 (what pandas writes where some rows have no value). A cell is
 without a value if it is empty, or one of `missing=[...]`, which is for all columns but ids and
 times; `missing={{"bin": ["9"]}}` is for single columns. Dates have the year first."""
+
+_MODELS = """\
+## Models
+
+Numbers at the edge of what a model may hold are answered or refused, never crashed on. What the
+answers are is checked against plain numpy in `tests/test_extremes.py`.
+
+| input | for example | outcome | what is said |
+|---|---|---|---|"""
 
 
 if __name__ == "__main__":
