@@ -209,6 +209,7 @@ LONG_NAMES = ", ".join(f"{'a' * 5000}{k} = [0.2]" for k in range(30))
     [
         (TIGER + "[theta]\ngold = 1" + "0" * 400, "gold must be finite, but it is a huge"),
         (KNOWN + f"belief = {{{LONG_NAMES}}}", "and 25 more is not so"),
+        (TIGER + f"[{'9' * 5000}]\n" * 2, r"is not TOML: Cannot declare .*line 3, column"),
         (TIGER + "[theta]\ngold = 1" + "0" * 5000, "is not TOML"),
         (TIGER + "fixed = 0x1" + "0" * 4000, "but it is a huge whole number"),
         (TIGER + "[theta]\ngold = " + "[" * 70 + "1" + "]" * 70, "more than 8 deep"),
