@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 import pomdpfit as pf
+from tests.extreme_models import EXTREMES, Extreme, outcome_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "malformed_input.md"
 COLUMNS = {"agent": "bus", "time": "month", "observation": "bin", "action": "replace"}
@@ -170,6 +171,11 @@ CODES = [
     whole(rows("1,1,0,keep", "1,2,1,repalce"), "label that is not listed", "refused", "line 3",
           "'repalce'", "actions=['keep', 'replace']", shows="line 3: 1,2,1,repalce",
           actions=["keep", "replace"]),
+    whole(rows("1,1,keep,0", "1,2,replace,1", "1,3,,0"),
+          "observations and actions swapped, by labels", "refused", "line 2", "seem swapped",
+          "'bin'", "'replace'", shows="actions=['keep', 'replace'], keep and replace in bin",
+          actions=["keep", "replace"]),
+    line(3, "4403,2,1.5,0", "fractional observation", "refused", "line 3", "1.5", "whole number"),
     whole("bus,month,bin,replace,price\n1,1,0,0,2.5\n1,2,0,1,inf\n", "infinite covariate",
           "refused", "line 3", "'price'", "inf", shows="line 3: 1,2,0,1,inf", covariates=["price"]),
     whole("bus,month,bin,replace,price\n1,1,0,0,2.5\n1,2,0,1,\n", "missing covariate",
@@ -264,6 +270,9 @@ MODEL = [
           model=engine, actions=["keep", "new"]),
     whole(rows("1,1,0,0", "1,2,1,2"), "action beyond the model's range", "problem", "action 2",
           "0..1", shows="replace 2 of 0..1", model=engine),
+    whole(rows("1,1,0,0", "1,2,0,2", "1,3,1,3", "1,4,0,0"),
+          "observations and actions swapped, by a model", "problem", "action 2", "seem swapped",
+          shows="bin 0, 0, 1, 0 and replace 0, 2, 3, 0", model=engine),
     whole(rows("1,1,5,0", "1,2,3,1"), "mileage that falls without a replacement", "problem",
           "z falls without 'replace'", "z'=3", shows="bin 5, kept, bin 3", model=engine),
     whole(rows("1,1,5,1", "1,2,6,0"), "replacement without a reset", "problem",
@@ -293,11 +302,12 @@ def page() -> str:
             "|---" * 4 + "|",
         ]
         parts.append("\n".join([*head, *map(_row, cases)]))
+    parts.append("\n".join([_MODELS, *map(_row, EXTREMES.values())]))
     return "\n\n".join(parts) + "\n"
 
 
-def _row(case: Case) -> str:
-    outcome, says = run(case)
+def _row(case: Case | Extreme) -> str:
+    outcome, says = run(case) if isinstance(case, Case) else outcome_of(case.title)
     if case.until:
         says = says.partition(case.until)[0] + case.until + " ..."
     return f"| {case.title} | {_code(case.shows)} | {outcome} | {_code(says)} |"
@@ -329,6 +339,15 @@ In text files nothing is guessed. Ids and groups are text, to the last character
 3 may be written 3, +3, 03 or 3.0 (what pandas writes where some rows have no value). A cell is
 without a value if it is empty, or one of `missing=[...]`, which is for all columns but ids and
 times; `missing={{"bin": ["9"]}}` is for single columns. Dates have the year first."""
+
+_MODELS = """\
+## Models
+
+Numbers at the edge of what a model may hold are answered or refused, never crashed on. What the
+answers are is checked against plain numpy in `tests/test_extremes.py`.
+
+| input | for example | outcome | what is said |
+|---|---|---|---|"""
 
 
 if __name__ == "__main__":

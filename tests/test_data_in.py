@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import malformed_inputs
 import pomdpfit as pf
 from malformed_inputs import CASES, COLUMNS, SOUND, rows
+from tests.extreme_models import EXTREMES, outcome_of
 
 FIELDS = ("z", "a", "present", "acted", "score_observation", "score_choice", "informs", "entry")
 
@@ -44,6 +45,15 @@ def test_a_malformed_input_gets_the_outcome_and_the_words_it_should(title):
     for word in case.words:
         assert word in says, (word, says)
     assert len(says) < 1500
+
+
+@pytest.mark.parametrize("title", EXTREMES)
+def test_a_model_at_an_extreme_gets_the_outcome_and_the_words_it_should(title):
+    case = EXTREMES[title]
+    outcome, says = outcome_of(title)
+    assert outcome == case.outcome, says
+    for word in case.words:
+        assert word in says, (word, says)
 
 
 def test_the_page_is_what_the_cases_give_now():

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import pomdpfit as pf
 from pomdpfit._labels import check_labels, disagreement, kept_labels, observation_names
 from pomdpfit.cli import app
+from pomdpfit.identification.rank._singular_kernels import kernels_in_words, singular_kernels
 from pomdpfit.inference._chi_square import _cell_names
 from pomdpfit.models import EngineReplacement
 from pomdpfit.plots._over_beliefs import draw_over
@@ -118,11 +119,11 @@ def test_numbers_of_the_model_and_other_cases_of_its_words_are_no_disagreement(t
 def test_observations_go_by_the_models_names_then_the_panels_then_numbers(tmp_path):
     panel, plain = read(tmp_path), pf.Panel.from_arrays([[0]], [[0]])
     own = Engine(bins=4, increments=2, discount=0.9)
-    assert observation_names(own, panel, 4) == ("new", "used", "old", "ancient")
-    assert observation_names(engine(), panel, 4) == ("1", "2", "3", "4")
-    assert observation_names(engine(), panel, 5) == ("1", "2", "3", "4", "code 4")
-    assert observation_names(engine(), plain, 3) == ("0", "1", "2")
-    assert observation_names(None, None, 2) == ("0", "1")
+    assert observation_names(own, 4, panel) == ("new", "used", "old", "ancient")
+    assert observation_names(engine(), 4, panel) == ("1", "2", "3", "4")
+    assert observation_names(engine(), 5, panel) == ("1", "2", "3", "4", "code 4")
+    assert observation_names(engine(), 3, plain) == ("0", "1", "2")
+    assert observation_names(None, 2, None) == ("0", "1")
 
 
 def test_a_check_counts_and_tells_by_names(tmp_path):
@@ -202,3 +203,55 @@ def test_the_command_line_counts_actions_by_the_names_of_the_data(tmp_path, monk
     outcome = CliRunner().invoke(app, [*words, "--actions", "keep,replace", "--json"])
     assert outcome.exit_code == 0
     assert json.loads(outcome.stdout)["actions"] == {"keep": 4, "replace": 1}
+
+
+# ---- identification, in the same words -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named():
+    return Engine(bins=4, increments=2, discount=0.9)
+
+
+def test_recovered_rewards_are_listed_and_drawn_by_name(named):
+    theta, grid = named.example(), pf.Smooth(5)
+    solution = pf.solve(named, theta, grid=grid)
+    found = pf.invert_rewards(named, theta, reference="replace", policy=solution)
+    assert list(found.reward.index.unique("z")) == ["new", "used", "old", "ancient"]
+    assert list(found.nonlinearity.index) == ["new", "used", "old", "ancient"]
+    assert any(f"(z = {name}, " in found.summary() for name in found.observations)
+    ax = pf.plots.inverted_rewards(found, "keep", observations=[1, 3], ax=Figure().subplots())
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["z = used", "z = ancient"]
+
+
+def test_kernels_are_told_by_name(named, tmp_path):
+    table = singular_kernels(named, named.primitives(named.example()))
+    assert set(table["z"]) <= {"new", "used", "old", "ancient"}
+    assert "(new, used)" in " ".join(kernels_in_words(table))
+    bare = engine()
+    plain_table = singular_kernels(bare, bare.primitives(bare.example()))
+    by_code = dict(enumerate(named.names))
+    assert [by_code[z] for z in plain_table["z"]] == list(table["z"])
+    panel = read(tmp_path)
+    by_panel = singular_kernels(bare, bare.primitives(bare.example()), panel)
+    assert [str(z + 1) for z in plain_table["z"]] == list(by_panel["z"])
+
+
+def test_what_is_forgotten_is_told_by_name(named):
+    panel = pf.Panel.from_arrays([[0, 1, 2, 0, 0]], [[0, 0, 1, 0]])
+    table = pf.forgetting(named, named.example(), panel).kernels
+    reset = table[table["action"] == "replace"]
+    assert set(reset["z'"]) == {"new"}
+    assert set(reset["z"]) == {"new..ancient"}
+    bare = pf.forgetting(engine(), named.example(), panel).kernels
+    assert set(bare[bare["action"] == "replace"]["z"]) == {"0..3"}
+
+
+def test_conditions_of_two_periods_are_told_by_name(named, tmp_path):
+    law = pf.two_periods(named, named.example(), [[1.0, 0.0], [0.0, 1.0]])
+    assert list(pf.recover_dynamics(law).conditions.index) == ["new", "used", "old", "ancient"]
+    panel = read(tmp_path)
+    seen = pf.TwoPeriods.from_panel(panel, np.eye(2), [0, 1], 4, 2)
+    found = pf.recover_dynamics(seen)
+    assert list(found.conditions.index) == [1, 2, 3, 4]
+    assert "At z = 1, 2, 3, 4 some action" in found.summary()

@@ -173,8 +173,8 @@ SMALL = "kernel = [[[[[1.0]], [[1.0]]]]]"
         (KNOWN + "belief = [0.5, 0.6]", "must sum to 1.*1.1"),
         (KNOWN + "belief = [1.0]", r"shape \(2,\)"),
         (KNOWN + 'belief = ["all", 0]', r"belief\[0\] must be a number"),
-        (KNOWN + "belief = {a = [0.2]}", "2 numbers for each agent"),
-        (KNOWN + "belief = {}", "2 numbers for each agent"),
+        (KNOWN + "belief = {a = [0.2]}", "2 numbers for each agent; that of a is not so"),
+        (KNOWN + "belief = {}", "2 numbers for each agent; there is none"),
         ('model = "BusEngine"\nprior = "common"', "takes no prior"),
         ('model = "Tiger"\n[tables]\n', r"\[tables\] is for.*Tabular"),
         (TABULAR + "[tables]\nkernel = 3", "lacks reward"),
@@ -201,12 +201,15 @@ def test_what_is_wrong_is_said_with_file_key_and_value(text, told, tmp_path):
 
 
 TIGER = 'model = "Tiger"\n'
+LONG_NAMES = ", ".join(f"{'a' * 5000}{k} = [0.2]" for k in range(30))
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         (TIGER + "[theta]\ngold = 1" + "0" * 400, "gold must be finite, but it is a huge"),
+        (KNOWN + f"belief = {{{LONG_NAMES}}}", "and 25 more is not so"),
+        (TIGER + f"[{'9' * 5000}]\n" * 2, r"is not TOML: Cannot declare .*line 3, column"),
         (TIGER + "[theta]\ngold = 1" + "0" * 5000, "is not TOML"),
         (TIGER + "fixed = 0x1" + "0" * 4000, "but it is a huge whole number"),
         (TIGER + "[theta]\ngold = " + "[" * 70 + "1" + "]" * 70, "more than 8 deep"),

@@ -287,6 +287,8 @@ def test_modes_are_drawn_by_their_log_likelihood(estimate, ax):
     gaps = estimate.modes["llf"] - estimate.modes["llf"].iloc[0]
     assert sorted(drawn) == pytest.approx(sorted(gaps))
     assert [t.get_text() for t in ax.get_yticklabels()] == [f"mode {k}" for k in gaps.index]
+    sides = ["right" if gap < 0 else "left" for gap in gaps]
+    assert [t.get_ha() for t in ax.texts] == sides  # none across the line at the estimate
 
 
 def test_the_climb_of_each_stage_is_drawn(observed, ax):
@@ -317,6 +319,10 @@ def test_shares_are_those_of_the_panel(observed, ax):
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0..1", "2..3", "4.."]
     assert f"p = {test.test.pvalue:.3g}" in ax.get_title()
     assert ax.get_ylabel() == "share of replace"
+    top = max(path.vertices[:, 1].max() for path in ax.collections[0].get_paths())
+    ax.figure.canvas.draw()
+    box = ax.get_legend().get_window_extent().transformed(ax.transData.inverted())
+    assert box.y0 > top  # the legend hides no interval
 
 
 def test_an_estimate_is_tested_first(observed, ax):

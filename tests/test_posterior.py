@@ -4,13 +4,14 @@ import re
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 import pomdpfit as pf
 from pomdpfit.bayes._sample_posterior import find_doubts
-from small_signals import GRID, HALF, MODEL, TRUTH, likelihood_of, panel_of
+from small_signals import GRID, HALF, MODEL, TRUTH, Signals, likelihood_of, panel_of
 
 numpyro = pytest.importorskip("numpyro", reason="the extra bayes is not installed")
 dist = numpyro.distributions
@@ -107,6 +108,70 @@ def test_doubts_are_told():
     assert "R-hat of gain" in apart
     (divergent,) = find_doubts(made_up(gain, never | (np.arange(200) == 7)))
     assert divergent.startswith("2 draws")
+
+
+class Sides(Signals):
+    """A gain of its own for each state."""
+
+    def parameters(self):
+        gain = pf.Parameter([1.0, 1.0], labels=[("left", "right")])
+        return {**super().parameters(), "gain": gain}
+
+    def reward(self, theta):
+        return jnp.broadcast_to(jnp.diag(theta["gain"]), (2, 2, 2))
+
+
+SIDES = {**TRUTH, "gain": np.array([1.5, 1.5])}
+HELD = {"gain[left]": 1.5, "seen": TRUTH["seen"]}
+
+
+def test_an_entry_is_held_while_the_other_is_sampled_and_progress_is_told(panel):
+    """By quadrature over the one that is free; five Monte Carlo errors, as above."""
+    heard = []
+    found = pf.sample_posterior(
+        Sides(), panel, prior=HALF, grid=GRID, priors={"gain": dist.Normal(1.0, 0.5)}, fixed=HELD,
+        start={"gain": [0.0, 1.0]}, draws=250, warmup=150, chains=2, seed=2,
+        progress=lambda *news: heard.append(news),
+    )  # fmt: skip
+    assert list(found.to_frame()) == ["gain[right]"]
+    assert (found.draws["gain"][..., 0] == 1.5).all()
+    assert found.theta(0, 3)["gain"][0] == 1.5
+    at, weights = np.polynomial.legendre.leggauss(24)
+    gain = 1.25 + 2.25 * at
+    likelihood = pf.Likelihood(Sides(), panel, prior=HALF, grid=GRID)
+    log = np.array([likelihood(SIDES | {"gain": np.array([1.5, g])}).total for g in gain])
+    log += stats.norm(1, 0.5).logpdf(gain)
+    mass = np.exp(log - log.max()) * weights
+    mean = mass @ gain / mass.sum()
+    sd = np.sqrt(mass @ (gain - mean) ** 2 / mass.sum())
+    row = found.summary().loc["gain[right]"]
+    assert row["ess"] > 60
+    assert abs(row["mean"] - mean) < 5 * sd / np.sqrt(row["ess"])
+    assert row["sd"] / sd == pytest.approx(1, abs=5 * 2 / np.sqrt(2 * row["ess"]))
+    assert [what.split()[0] for what, *_ in heard[:3]] == ["compiling", "compiling", "sampling"]
+    done = [news[1:] for news in heard if news[0] == "sampling"]
+    assert done == sorted(done)
+    assert done[-1] == (800, 800)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fixed": {"seen[true]": 0.7}}, r"'seen\[true\]' cannot be fixed alone.*sum to one"),
+        ({"fixed": {"gain": [1.0, 1.0], "gain[left]": 2.0}}, "name it once"),
+        ({"fixed": {"gain[lfet]": 2.0}}, r"gain\[left\]"),
+        ({"fixed": {"gain[left]": np.nan}}, r"gain\[left\]"),
+        (
+            {"fixed": HELD, "priors": {"gain": dist.MultivariateNormal(np.ones(2), np.eye(2))}},
+            r"all its entries together.*gain\[left\]",
+        ),
+        ({"fixed": {**HELD, "gain[right]": 1.0}}, "nothing to sample"),
+    ],
+)
+def test_entries_that_cannot_be_held_are_refused(panel, options, message):
+    sizes = {"draws": 5, "warmup": 5, "chains": 1}
+    with pytest.raises(pf.PomdpfitError, match=message):
+        pf.sample_posterior(Sides(), panel, prior=HALF, grid=GRID, **sizes, **options)
 
 
 @pytest.mark.slow

@@ -71,3 +71,16 @@ def test_guessed_bounds_are_those_that_a_search_finds():
         np.testing.assert_array_less(low - 2e-14, step)
         np.testing.assert_array_less(step, high + 2e-14)
     assert guessed > 150
+
+
+@pytest.mark.parametrize("slope", [0.0, 1e-30, 1e-3, 1.0])
+@pytest.mark.parametrize("curvature", [0.0, 1e-320, 1e-300, 1e-200])
+def test_an_entry_without_curvature_goes_to_its_bound_and_nothing_overflows(curvature, slope):
+    B, g, box = np.diag([4.0, curvature]), np.array([2.0, slope]), np.array([1.0, 3.0])
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        bounded = bounded_quadratic(B, g, np.eye(2), -box, box)
+        free = bounded_quadratic(B, g, np.eye(2), np.full(2, -np.inf), np.full(2, np.inf))
+    np.testing.assert_allclose(bounded, [0.5, 3.0 if slope > 0 else 0.0], rtol=1e-12)
+    assert free[0] == pytest.approx(0.5, rel=1e-12)
+    assert np.isfinite(free[1])
+    assert free[1] > 3.0 or slope == 0.0

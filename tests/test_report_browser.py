@@ -49,6 +49,16 @@ def test_it_loads_quietly_and_fits_the_screen(driver, page, size, scheme):
     assert len(points(driver)) == 2
 
 
+def test_no_picture_is_cut_on_a_phone(driver, page):
+    show(driver, page, size=(390, 844))
+    beyond = driver.execute_script(
+        "return [...document.querySelectorAll('.card')].map(c => c.scrollWidth - c.clientWidth)"
+    )
+    assert len(beyond) > 5
+    assert max(beyond) <= 0
+    assert requests(driver, page) == [page]
+
+
 def test_the_slider_moves_the_picture(driver, page):
     show(driver, page)
     slider = driver.find_element(By.CSS_SELECTOR, ".explorer input")

@@ -12,7 +12,7 @@ import pomdpfit as pf
 from browser import SCHEMES, SIZES, browser, needs_browser, points, show, widths
 from pomdpfit.report import Explorer, Report, render
 from pomdpfit.report.estimate._beliefs import beliefs_piece
-from pomdpfit.report.estimate._policy import policy_piece
+from pomdpfit.report.estimate._policy import policy_piece, telling_observation
 from report_kinds import CHOICES, KINDS, QUOTED
 from test_report import Page
 
@@ -51,6 +51,13 @@ def test_the_slider_has_every_observation(drawn):
     assert len(places) == count
     rows = [int(re.search(r"in ([\d,]+) rows", place)[1].replace(",", "")) for place in places]
     assert sum(rows) == estimate.panel.present.sum()
+
+
+def test_the_slider_starts_where_something_else_than_usual_is_done():
+    panel = pf.Panel.from_arrays([[0, 0, 1, 4, 5], [0, 1, 1, 2, 5]], [[0, 0, 0, 1], [0, 0, 0, 1]])
+    assert telling_observation(panel) == 3  # actions 1 at 4 and at 2
+    same = pf.Panel.from_arrays([[0, 1, 5]], [[1, 1]])
+    assert telling_observation(same) in {0, 1}
 
 
 def last_slice(name, estimate):

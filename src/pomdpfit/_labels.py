@@ -55,6 +55,13 @@ def observation_names(model: Any, count: int, panel: "Panel | None" = None) -> t
     return names_of("observation", model, panel, count) or tuple(map(str, range(count)))
 
 
+def observation_keys(
+    model: Any, count: int, panel: "Panel | None" = None
+) -> tuple[str, ...] | tuple[int, ...]:
+    """Observations as tables list them: by the model's names, else the panel's, else by code."""
+    return names_of("observation", model, panel, count) or tuple(range(count))
+
+
 def panel_labels(panel: "Panel | None", kind: str) -> tuple[Hashable, ...]:
     """The labels that a panel was read with; none where it held codes."""
     return () if panel is None else getattr(panel, f"{kind}_labels")

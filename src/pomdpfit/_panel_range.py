@@ -18,7 +18,7 @@ def check_range(panel: "Panel", primitives: Primitives) -> None:
     """Raise an error naming agent and period where the panel does not fit the model."""
     Z, A = primitives.observations, primitives.actions
     _refuse(panel, panel.present, panel.z, "observation", Z)
-    _refuse(panel, panel.acted, panel.a, "action", A)
+    _refuse(panel, panel.acted, panel.a, "action", A, seem_swapped(panel, Z, A))
     if primitives.available is not None:
         barred = panel.acted & ~np.asarray(primitives.available)[panel.z, panel.a]
         if barred.any():
@@ -47,11 +47,31 @@ def counting_from_one(panel: "Panel", kind: str, count: int) -> str | None:
     return f"codes seem to count from 1: say {kind}s=[{listed}]"
 
 
-def _refuse(panel: "Panel", there: np.ndarray, values: np.ndarray, kind: str, count: int) -> None:
+def seem_swapped(panel: "Panel", Z: int, A: int) -> str | None:
+    """What to say where observations and actions look as if each stood for the other.
+
+    There are more different actions than the model has, all of them within its observations, and
+    all observations are within its actions. One odd action among sound ones is not enough.
+    """
+    z, a = panel.z[panel.present], panel.a[panel.acted]
+    fit = (a >= 0).all() and (a < Z).all() and (z >= 0).all() and (z < A).all()
+    if len(np.unique(a)) <= A or not fit:
+        return None
+    return "the columns of observations and actions seem swapped"
+
+
+def _refuse(
+    panel: "Panel",
+    there: np.ndarray,
+    values: np.ndarray,
+    kind: str,
+    count: int,
+    hint: str | None = None,
+) -> None:
     bad = there & ((values < 0) | (values >= count))
     if bad.any():
         i, t = np.argwhere(bad)[0]
-        mend = counting_from_one(panel, kind, count)
+        mend = counting_from_one(panel, kind, count) or hint
         raise PanelError(
             f"agent {panel.agents[i]!r} at time {panel.times[i, t]}: {kind} {values[i, t]} is "
             f"not one of the model's 0..{count - 1} ({int(bad.sum())} such rows)"

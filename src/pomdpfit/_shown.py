@@ -19,6 +19,11 @@ class _Brief(reprlib.Repr):
 _BRIEF = _Brief()
 
 
+def cut(text: str) -> str:
+    """What another library says, which may quote a whole file: its beginning and its end."""
+    return text if len(text) <= 300 else f"{text[:150]} ... {text[-100:]}"
+
+
 def shown(value: Any) -> str:
     """At most a line."""
     text = _BRIEF.repr(value)

@@ -1,21 +1,26 @@
-"""Chains of the no-U-turn sampler, as one compiled program.
+"""Chains of the no-U-turn sampler, in one compiled program that is called part by part.
 
 NumPyro's `MCMC` compiles the density three times for a run, and again for each panel. A density
 with a Bellman equation inside takes far longer to compile than to walk on, so its kernels are
-called from a program of our own, which has the density in it once.
+called from a program of our own, which has the density in it once. That program takes some steps
+of a chain: between two calls progress is told, and whoever is tired of waiting is heard.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._progress import Progress, silent
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Int
 
 Unconstrained = dict[str, Array]
+Run = Callable[..., "Steps"]
 _OUT_OF_THE_WAY = 1e10
+_PARTS = 20  # of a chain
 
 
 class Steps(NamedTuple):
@@ -29,10 +34,8 @@ class Steps(NamedTuple):
     diverging: Bool[Array, "chains draws"]
 
 
-def make_chains(
-    model: Callable[..., Any], warmup: int, draws: int, accept: float
-) -> Callable[[Array, Unconstrained, Data], Steps]:
-    """(a key and a start for each chain, data) -> its draws, after `warmup` steps of adaptation.
+def make_chains(model: Callable[..., Any], warmup: int, draws: int, accept: float) -> Run:
+    """(a key and a start for each chain, data, tell) -> draws, after `warmup` steps of adaptation.
 
     Momenta have the posterior's own (full) covariance as it is learnt in the warm-up: parameters of
     a decision problem trade off against one another, and a diagonal one would creep along.
@@ -40,22 +43,52 @@ def make_chains(
     from numpyro.infer.hmc import hmc
     from numpyro.infer.util import ParamInfo, potential_energy
 
-    def chain(key: Array, start: Unconstrained, data: Data) -> Steps:
+    def kernel(key: Array, start: Unconstrained, data: Data) -> tuple[Any, Callable[[Any], Any]]:
+        """The state to begin with, and a step; without the former NumPyro's step is not set up."""
         begin, step = hmc(lambda z: potential_energy(model, (data,), {}, z), algo="NUTS")
         # What the start's energy and slope are would be one more copy of the density to compile.
         # The first step of the warm-up goes without: it leaves a start of no slope and much energy.
         still = ParamInfo(start, jnp.asarray(_OUT_OF_THE_WAY), jax.tree.map(jnp.zeros_like, start))
-        first = begin(still, warmup, dense_mass=True, target_accept_prob=accept, rng_key=key)
+        return begin(still, warmup, dense_mass=True, target_accept_prob=accept, rng_key=key), step
 
-        def one(state: Any, _: None) -> tuple[Any, Steps]:
-            new = step(state)
-            stats = new.energy, new.accept_prob, new.num_steps, new.diverging
-            return new, Steps(new.z, new.potential_energy, *stats)
+    @jax.jit
+    def opened(key: Array, start: Unconstrained, data: Data) -> tuple[Any, Steps]:
+        """A chain that has not moved yet, with room for what is to come."""
+        state = kernel(key, start, data)[0]
+        room = jax.tree.map(lambda leaf: jnp.zeros((warmup + draws, *leaf.shape)), _row(state))
+        return state, jax.tree.map(lambda r, leaf: r.astype(leaf.dtype), room, _row(state))
 
-        steps = jax.lax.scan(one, first, length=warmup + draws)[1]
-        return jax.tree.map(lambda leaf: leaf[warmup:], steps)
+    @jax.jit
+    def walked(
+        key: Array, start: Unconstrained, data: Data, chain: tuple[Any, Steps], since: int, to: int
+    ) -> tuple[Any, Steps]:
+        """The same chain after the steps from `since` to `to`."""
+        step = kernel(key, start, data)[1]
 
-    def chains(keys: Array, starts: Unconstrained, data: Data) -> Steps:
-        return jax.lax.map(lambda each: chain(each[0], each[1], data), (keys, starts))
+        def one(k: Array, chain: tuple[Any, Steps]) -> tuple[Any, Steps]:
+            state = step(chain[0])
+            return state, jax.tree.map(lambda r, leaf: r.at[k].set(leaf), chain[1], _row(state))
 
-    return jax.jit(chains)
+        return jax.lax.fori_loop(since, to, one, chain)
+
+    def chains(keys: Array, starts: Unconstrained, data: Data, tell: Progress = silent) -> Steps:
+        count, length = len(keys), warmup + draws
+        stops = [length * k // _PARTS for k in range(_PARTS + 1)]
+        found = []
+        for c in range(count):
+            start = jax.tree.map(lambda leaf, c=c: leaf[c], starts)
+            chain = opened(keys[c], start, data)
+            for since, to in itertools.pairwise(stops):
+                if to > since:
+                    chain = jax.block_until_ready(walked(keys[c], start, data, chain, since, to))
+                    tell("sampling", c * length + to, count * length)
+            found.append(jax.tree.map(lambda leaf: leaf[warmup:], chain[1]))
+        return jax.tree.map(lambda *each: jnp.stack(each), *found)
+
+    return chains
+
+
+def _row(state: Any) -> Steps:
+    """What is kept of a state."""
+    stats = state.energy, state.accept_prob, state.num_steps, state.diverging
+    return Steps(state.z, state.potential_energy, *stats)

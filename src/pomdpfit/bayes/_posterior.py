@@ -24,6 +24,7 @@ class Posterior:
     stats: Mapping[str, np.ndarray]
     space: ParameterSpace
     seed: int
+    held: tuple[str, ...] = ()  # entries that were fixed, though others of their parameter were not
 
     @property
     def diverging(self) -> Bool[np.ndarray, "chains draws"]:
@@ -36,7 +37,7 @@ class Posterior:
         return fixed | {name: values[chain, draw] for name, values in self.draws.items()}
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a draw, one column an entry, named as in `Estimate.params`."""
+        """One row a draw, one column an entry that is free, named as in `Estimate.params`."""
         by_entry = self._by_entry()
         chains, draws = self.diverging.shape
         index = pd.MultiIndex.from_product([range(chains), range(draws)], names=["chain", "draw"])
@@ -82,7 +83,8 @@ class Posterior:
         for name, values in self.draws.items():
             labels = self.space.parameters[name].entry_names(name).ravel()
             flat = values.reshape(*values.shape[:2], -1)
-            entries.update({label: flat[..., k] for k, label in enumerate(labels)})
+            each = {label: flat[..., k] for k, label in enumerate(labels)}
+            entries.update({label: each[label] for label in each if label not in self.held})
         return entries
 
     def _labels(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

@@ -13,10 +13,12 @@ from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
+from pomdpfit._progress import Progress, silent, told_of_compilation
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
 from pomdpfit._stage import Data
 from pomdpfit._types import Array, ArrayLike, Theta
+from pomdpfit.bayes._held import Held, hold
 from pomdpfit.bayes._log_density import data_of
 from pomdpfit.bayes._numpyro_model import numpyro_model
 from pomdpfit.bayes._nuts import Steps, Unconstrained, make_chains
@@ -45,6 +47,7 @@ def sample_posterior(
     grid: AbstractScheme | None = None,
     solver: AbstractSolver | None = None,
     accept: float = 0.8,
+    progress: Progress | None = None,
 ) -> Posterior:
     """Draw theta from p(theta | panel), proportional to prior times likelihood (extra `bayes`).
 
@@ -52,8 +55,9 @@ def sample_posterior(
     priors       NumPyro distributions by parameter; see `pf.bayes.default_priors` for the rest
     start        near which every chain starts: an estimate, say; missing leaves, or all, are those
                  of the model's example
-    fixed, free  as in `pf.fit`, for whole parameters
+    fixed, free  as in `pf.fit`: whole parameters, or entries such as "cost[good]"
     accept       what share of proposals the warm-up aims to accept; higher means smaller steps
+    progress     hears (what, done, of how many): `with pf.progress_bar() as bar`
 
     Divergent transitions and chains that have not mixed (R-hat above 1.05) are warned of.
     """
@@ -62,9 +66,10 @@ def sample_posterior(
     if not 0 < accept < 1:
         raise EstimationError(f"accept must lie between 0 and 1, but it is {accept!r}.")
     setting = Setting(model, panel, prior, grid, solver)
-    space = setting.likelihood().space.free(*free).fix(fixed or {})
-    sampler = Sampler(setting.likelihood(space), priors, warmup, draws, accept)
-    result = sampler(sampler.data, start or {}, chains, seed)
+    space, held = hold(setting.likelihood().space.free(*free), fixed or {})
+    sampler = Sampler(setting.likelihood(space), priors, warmup, draws, accept, held)
+    tell = silent if progress is None else told_of_compilation(progress)
+    result = sampler(sampler.data, start or {}, chains, seed, tell)
     for doubt in find_doubts(result):
         warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past in_float64
     return result
@@ -80,23 +85,29 @@ class Sampler:
         warmup: int,
         draws: int,
         accept: float = 0.8,
+        held: Held | None = None,
     ) -> None:
-        model = numpyro_model(likelihood, priors)
+        self.held = Held() if held is None else held
+        model = numpyro_model(likelihood, priors, self.held)
         self.space, self.data = likelihood.space, data_of(likelihood)
         self.priors = checked_priors(self.space, {} if priors is None else priors)
         self._run = make_chains(model, warmup, draws, accept)
 
-    def __call__(self, data: Data, start: Theta, chains: int, seed: int) -> Posterior:
+    def __call__(
+        self, data: Data, start: Theta, chains: int, seed: int, tell: Progress = silent
+    ) -> Posterior:
         """Draws of every chain, constrained again."""
         first, keys = jax.random.split(jax.random.key(seed))
-        steps = self._run(jax.random.split(keys, chains), self._starts(start, first, chains), data)
+        starts = self._starts(start, first, chains)
+        steps = self._run(jax.random.split(keys, chains), starts, data, tell)
         if not np.isfinite(steps.potential).all():
             raise EstimationError(
                 "a chain has not left a start at which the posterior density is zero: give a "
                 "start=... that explains the data, such as an estimate's theta."
             )
-        drawn = {name: np.asarray(self._bijection(name)(z)) for name, z in steps.z.items()}
-        return Posterior(drawn, _stats(steps), self.space, seed)
+        drawn = self.held.put_in({name: self._bijection(name)(z) for name, z in steps.z.items()})
+        values = {name: np.asarray(value) for name, value in drawn.items()}
+        return Posterior(values, _stats(steps), self.space, seed, self.held.entries)
 
     def _bijection(self, name: str) -> Any:
         from numpyro.distributions import biject_to
@@ -109,6 +120,7 @@ class Sampler:
         starts = {}
         for name, each in zip(self.priors, jax.random.split(key, len(self.priors)), strict=True):
             value, (low, high) = theta[name], self.space.parameters[name].constraint.bounds()
+            value = self._loosed(name, value)
             inside = jnp.all(self.priors[name].support(value))
             if not (inside & jnp.all((value > low) & (value < high))):
                 raise EstimationError(
@@ -119,6 +131,13 @@ class Sampler:
             noise = jax.random.normal(each, (chains, *z.shape))
             starts[name] = z + _APART * jnp.maximum(1.0, jnp.abs(z)) * noise
         return starts
+
+    def _loosed(self, name: str, value: Array) -> Array:
+        """Entries that are held move by their prior alone, and start in the midst of it."""
+        if name not in self.held.parts:
+            return value
+        midst = self._bijection(name)(jnp.zeros_like(self._bijection(name).inv(value)))
+        return jnp.where(self.held.parts[name][0], midst, value)
 
 
 def _require_counts(**counts: tuple[Any, int]) -> None:

@@ -11,7 +11,7 @@ from pomdpfit._impossible import never_follows
 from pomdpfit._labels import KINDS, disagreement, names_of, panel_labels
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._panel import Panel
-from pomdpfit._panel_range import counting_from_one
+from pomdpfit._panel_range import counting_from_one, seem_swapped
 from pomdpfit._precision import in_float64
 from pomdpfit._types import Bool, Theta
 from pomdpfit.data._panel_check import PanelCheck
@@ -100,7 +100,7 @@ def _out_of_range(panel: Panel, primitives: Primitives) -> list[_Found]:
     Z, A = primitives.observations, primitives.actions
     top = f"make the model larger, or read the data with repair=[pf.TopCode({Z - 1})]"
     mend = counting_from_one(panel, "observation", Z) or top
-    recode = counting_from_one(panel, "action", A) or "recode it"
+    recode = counting_from_one(panel, "action", A) or seem_swapped(panel, Z, A) or "recode it"
     return [
         _Found(
             "observation beyond the model's range",

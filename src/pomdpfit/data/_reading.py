@@ -12,6 +12,7 @@ from pomdpfit._types import Bool, Int
 from pomdpfit.data import _repairs, _values
 from pomdpfit.data._refusals import Refusals
 from pomdpfit.data._repairs import Repair, SplitAtGaps
+from pomdpfit.data._swapped import seem_swapped, swapped_words
 from pomdpfit.data._table import Table
 
 _CELLS = 10**8  # a rectangle agents x periods of this size takes some 3 GB
@@ -62,6 +63,8 @@ def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
     for name in columns.covariates:
         with refusals.gathered():
             covariates[name] = _values.numbers(table, name)
+    if refusals and seem_swapped(table):
+        refusals.add(swapped_words(table))
     refusals.tell()
     z, lumped = _repairs.top_coded(z, repairs)
     first = np.flatnonzero(start)

@@ -25,6 +25,10 @@ class Refusals:
         except PanelError as error:
             self._said.append(str(error))
 
+    def add(self, says: str) -> None:
+        """Something to be told with them."""
+        self._said.append(says)
+
     def tell(self) -> None:
         """Raise if there was any: one error, a line for each."""
         if len(self._said) > 1:

@@ -18,6 +18,7 @@ from pomdpfit._errors import (
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import model_fingerprint
+from pomdpfit._fixed import split_fixed
 from pomdpfit._identical_states import warn_of_identical_states
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
@@ -148,10 +149,8 @@ def prepare(
     """The likelihood with its space, and the restrictions over all its entries."""
     likelihood = setting.likelihood()
     space = likelihood.space.free(*free)
-    for name in fixed:
-        space.require_name(name, "fixed")
-    leaves = {name: value for name, value in fixed.items() if name in space.parameters}
-    single = [f"{name} = {float(value)!r}" for name, value in fixed.items() if name not in leaves]
+    leaves, entries = split_fixed(space, fixed)
+    single = [f"{name} = {value!r}" for name, value in entries.items()]
     space = space.fix(leaves)
     texts = [constraints] if isinstance(constraints, str) else list(constraints)
     if leaves or free:

@@ -16,12 +16,14 @@ equation in |S| unknowns.
 
 import dataclasses
 import itertools
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
 
 from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._errors import ModelError
+from pomdpfit._labels import model_labels
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
@@ -43,6 +45,7 @@ class TwoPeriods:
 
     priors: Float[np.ndarray, "k S"]
     law: Float[np.ndarray, "k Z A Z A Z"]
+    observations: tuple[Hashable, ...] = ()  # by name, where they have names
 
     def __post_init__(self) -> None:
         priors, law = np.atleast_2d(np.asarray(self.priors, float)), np.asarray(self.law, float)
@@ -98,7 +101,8 @@ class TwoPeriods:
             second = counts / counts.sum(axis=5, keepdims=True)
         # Where z1 was not seen, what would have followed does not matter.
         second = np.where((first == 0)[..., None, None], 1.0 / observations, second)
-        return cls(priors, first[..., None, None] * second)
+        law = first[..., None, None] * second
+        return cls(priors, law, panel.observation_labels[:observations])
 
 
 @in_float64
@@ -109,7 +113,8 @@ def two_periods(model: Model, theta: Theta, priors: ArrayLike) -> TwoPeriods:
     if x.shape[1] != P.shape[1]:
         raise ModelError(f"priors need {P.shape[1]} entries a row here, but have {x.shape[1]}.")
     ahead = P.sum(axis=-1)  # w[z1, s, a1, z2]
-    return TwoPeriods(x, np.einsum("ks,zsaut,utbv->kzaubv", x, P, ahead))
+    law = np.einsum("ks,zsaut,utbv->kzaubv", x, P, ahead)
+    return TwoPeriods(x, law, model_labels(model, "observation") or ())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -171,9 +176,8 @@ def recover_dynamics(data: TwoPeriods) -> RecoveredDynamics:
     rank = int(np.linalg.matrix_rank(X, tol=_SINGULAR))
     kernel = np.full((Z, S, A, Z, S), np.nan)
     if rank < S:
-        return RecoveredDynamics(
-            kernel, rank, _conditions(np.full((Z, S, A * Z), np.nan), X), np.nan
-        )
+        nothing = _conditions(np.full((Z, S, A * Z), np.nan), X)
+        return RecoveredDynamics(kernel, rank, _named(nothing, data), np.nan)
     solve = np.linalg.pinv(X)
     # P(z1) is the same for every second action.
     first = law.sum(axis=5).mean(axis=4)  # k z0 a0 z1
@@ -188,7 +192,14 @@ def recover_dynamics(data: TwoPeriods) -> RecoveredDynamics:
     if np.isfinite(kernel).all():
         again = np.einsum("ks,zsaut,utbv->kzaubv", X, kernel, kernel.sum(axis=-1))
         misfit = float(np.abs(again - law).max())
-    return RecoveredDynamics(kernel, rank, table, misfit)
+    return RecoveredDynamics(kernel, rank, _named(table, data), misfit)
+
+
+def _named(table: pd.DataFrame, data: TwoPeriods) -> pd.DataFrame:
+    """Rows by the names of observations; what has none is called by its code."""
+    named = len(data.observations)
+    called = [data.observations[z] if z < named else z for z in table.index]
+    return table.set_axis(pd.Index(called, name="z1"))
 
 
 def _conditions(W: Float[np.ndarray, "Z S m"], X: Float[np.ndarray, "k S"]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from pomdpfit._errors import ModelError, PomdpfitError
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._restrictions import parse_restrictions
+from pomdpfit._shown import cut
 from pomdpfit.model_files._checks import refuse_unknown, table, texts
 from pomdpfit.model_files._groups import with_groups
 from pomdpfit.model_files._ready import ready_model
@@ -56,7 +57,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # Python's own, for thousands of digits, too
         raise ModelError(
-            f"{path} is not TOML: {error}. Texts need quotes, and a table starts with [its name]."
+            f"{path} is not TOML: {cut(str(error))}. Texts need quotes, and a table starts with "
+            "[its name]."
         ) from error
 
 

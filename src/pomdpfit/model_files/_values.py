@@ -15,6 +15,7 @@ from pomdpfit.model_files._checks import array, number, refuse_unknown
 from pomdpfit.model_files._specification import as_arrays, states_of
 
 _MOST_NODES = 10**6  # of a belief grid: far beyond what is solved
+_FIRST, _LONGEST = 5, 60  # agents that a message names, and letters of a name
 # Kinds of prior, and the keys that each one takes.
 PRIORS = {"known": ("belief",), "common": (), "agent": (), "stationary": ("nodes",)}
 
@@ -129,11 +130,15 @@ def _known(given: Mapping[str, Any], model: Any) -> AbstractPrior:
         )
     belief, states = given["belief"], states_of(model)
     if isinstance(belief, dict):
-        by_agent = {a: array(x, f"[prior.belief] {a}") for a, x in belief.items()}
+        by_agent = {a: array(x, f"[prior.belief] {_called(a)}") for a, x in belief.items()}
         prior, agents = KnownPrior(by_agent), list(by_agent)
-        shapes = {a: x.shape for a, x in by_agent.items() if x.shape != (states,)}
-        if shapes or not agents:
-            raise ModelError(f"[prior.belief] must have {states} numbers for each agent: {shapes}.")
+        bad = [_called(a) for a, x in by_agent.items() if x.shape != (states,)]
+        if bad or not agents:
+            more = f" and {len(bad) - _FIRST} more" if len(bad) > _FIRST else ""
+            which = f"that of {', '.join(bad[:_FIRST])}{more} is not so" if bad else "there is none"
+            raise ModelError(
+                f"[prior.belief] must be a list of {states} numbers for each agent; {which}."
+            )
     else:
         prior, agents = KnownPrior(array(belief, "[prior] belief")), ["any"]
     try:
@@ -141,6 +146,11 @@ def _known(given: Mapping[str, Any], model: Any) -> AbstractPrior:
     except PomdpfitError as error:
         raise ModelError(f"[prior] belief: {error}") from error
     return prior
+
+
+def _called(agent: str) -> str:
+    """An agent's name, which may be a text of any length."""
+    return agent if len(agent) <= _LONGEST else shown(agent)
 
 
 def _stationary(given: Mapping[str, Any], model: Any) -> AbstractPrior:

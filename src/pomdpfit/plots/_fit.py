@@ -47,7 +47,7 @@ def fit(
     ax.plot(place, observed, "o", color=BLUE, label=f"observed, {level} interval")
     ax.plot(place, predicted, "D", color=RED, mfc="none", ms=7, label="predicted")
     ax.set_xticks(np.arange(len(table)), [str(cell) for cell in table.index], rotation=45)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0.0, 1.25 * max(high.max(), predicted.max()))  # room for the legend
     ax.set_xlabel("observation z, by cell")
     ax.set_ylabel(plain(f"share of {name}"))
     told = test.test

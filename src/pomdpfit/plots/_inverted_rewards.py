@@ -37,9 +37,10 @@ def inverted_rewards(
     if observations is None:
         observations = np.unique(np.linspace(0, len(table) - 1, 4).astype(int)).tolist()
     belief = inversion.nodes[:, 1]
+    names = [plain(f"z = {name}") for name in inversion.observations]
     for k, z in enumerate(observations):
         reward, ink = table[z, :, a], colour(k)
-        ax.plot(belief, reward, marker(k), markersize=3, color=ink, label=f"z = {z}")
+        ax.plot(belief, reward, marker(k), markersize=3, color=ink, label=names[z])
         ax.plot([0, 1], reward[[0, -1]], "--", linewidth=1, color=ink)
     ax.set_xlabel(plain(f"belief x({inversion.states[1]})"))
     ax.set_ylabel(plain(f"recovered r(z, x, {inversion.actions[a]})"))

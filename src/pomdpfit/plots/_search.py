@@ -29,7 +29,15 @@ def modes(estimate: Estimate, *, ax: Axes | None = None) -> Axes:
     for k, starts in enumerate(found["starts"]):
         if np.isfinite(gap[k]):
             text = f"{starts} start{'s' if starts != 1 else ''}"
-            ax.annotate(text, (gap[k], k), (6, 6), textcoords="offset points", fontsize=8)
+            left = gap[k] < 0  # of its dot, and so clear of the line
+            ax.annotate(
+                text,
+                (gap[k], k),
+                (-6 if left else 6, 6),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                fontsize=8,
+            )
     ax.set_yticks(place, [f"mode {k}" for k in found.index])
     ax.set_ylim(len(found) - 0.4, -0.6)
     ax.margins(x=0.2)

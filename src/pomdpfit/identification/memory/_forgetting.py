@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError
-from pomdpfit._labels import action_names
+from pomdpfit._labels import action_names, names_of
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
@@ -166,9 +166,10 @@ def forgetting(
     context = np.asarray(arrays.context)
     steps = panel_steps(context, panel.z, panel.a, panel.informs)
     possible = model_steps(kernel, int(context.max()) + 1, model.available())
-    actions = action_names(model, kernel.actions)
+    actions = action_names(model, kernel.actions, panel)
+    names = names_of("observation", model, panel, kernel.observations)
     return Forgetting(
-        kernels=coefficient_table(kernel, possible, steps[panel.continues], actions),
+        kernels=coefficient_table(kernel, possible, steps[panel.continues], actions, names),
         beliefs=corners,
         tv=tv,
         D=D,

@@ -94,8 +94,12 @@ def coefficient_table(
     of_model: Int[np.ndarray, "n 4"],
     of_panel: Int[np.ndarray, "m 4"],
     actions: tuple[str, ...],
+    names: tuple[str, ...] | None = None,
 ) -> pd.DataFrame:
-    """One row for each different matrix: where it stands, how often it moved a belief, eta, tau."""
+    """One row for each different matrix: where it stands, how often it moved a belief, eta, tau.
+
+    `names` are those of observations, where they have any.
+    """
     Z = kernel.observations
     count = Counter(map(tuple, of_panel.tolist()))
     blind = [step for step in count if step[3] == _ANY]
@@ -114,8 +118,8 @@ def coefficient_table(
             {
                 "action": actions[steps[f, 2]],
                 "context": int(steps[f, 0]),
-                "z": _listed(np.unique(where[:, 1])),
-                "z'": _successors(where),
+                "z": _listed(np.unique(where[:, 1]), names),
+                "z'": _successors(where, names),
                 "kernels": len(where),
                 "in panel": sum(count[tuple(step)] for step in where.tolist()),
                 "eta": float(paper[g]),
@@ -129,19 +133,20 @@ def coefficient_table(
     return frame if frame["context"].nunique() > 1 else frame.drop(columns="context")
 
 
-def _listed(values: Int[np.ndarray, "n"]) -> str:
-    """3; 0..5; 0, 2, 7; or how many there are."""
+def _listed(values: Int[np.ndarray, "n"], names: tuple[str, ...] | None = None) -> str:
+    """3; 0..5; 0, 2, 7; or how many there are; by name where there are names."""
+    called = [str(v) if names is None else names[v] for v in values]
     if len(values) > 2 and values[-1] - values[0] == len(values) - 1:
-        return f"{values[0]}..{values[-1]}"
-    return ", ".join(map(str, values)) if len(values) <= 6 else f"{len(values)} of them"
+        return f"{called[0]}..{called[-1]}"
+    return ", ".join(called) if len(values) <= 6 else f"{len(values)} of them"
 
 
-def _successors(where: Int[np.ndarray, "n 4"]) -> str:
+def _successors(where: Int[np.ndarray, "n 4"], names: tuple[str, ...] | None = None) -> str:
     """z' in words: a number, z + 1, or a list."""
     z, z_next = where[:, 1], where[:, 3]
     if (z_next == _ANY).all():
         return "not read"
     distinct, step = np.unique(z_next), np.unique(z_next - z)
-    if len(distinct) > 1 and len(step) == 1:
+    if len(distinct) > 1 and len(step) == 1 and (names is None or step[0] == 0):
         return "z" if step[0] == 0 else f"z {'+' if step[0] > 0 else '-'} {abs(step[0])}"
-    return _listed(distinct)
+    return _listed(distinct, names)

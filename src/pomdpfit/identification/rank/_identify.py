@@ -85,7 +85,9 @@ def identify(
         everything=answer.everything,
         invisible_observations=answer.invisible_observations,
         invisible=answer.invisible,
-        kernels=singular_kernels(model, question.primitives),
+        kernels=singular_kernels(
+            model, question.primitives, data if isinstance(data, Panel) else None
+        ),
         mirrors=mirrors(question, _priors_that_stay(question, found)),
         normalised=normalised(question, found, answer.everything),
         remedies=_remedies(question, data, answer, tolerance, limit, seed),

@@ -11,8 +11,9 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from pomdpfit._labels import action_names
+from pomdpfit._labels import action_names, observation_keys
 from pomdpfit._model import Model, Primitives
+from pomdpfit._panel import Panel
 from pomdpfit._priors import labels_of
 
 _ZERO = 1e-10  # of the largest entry: beyond what rounding leaves
@@ -34,11 +35,14 @@ MEANING = {
 }
 
 
-def singular_kernels(model: Model, primitives: Primitives) -> pd.DataFrame:
+def singular_kernels(
+    model: Model, primitives: Primitives, panel: Panel | None = None
+) -> pd.DataFrame:
     """A row for each (z', z, a) whose kernel has not full rank, with what kind it is of."""
     if primitives.states == 1:
         return pd.DataFrame(columns=["z'", "z", "a", "rank", "kind", "states"])
-    actions = action_names(model, primitives.actions)
+    actions = action_names(model, primitives.actions, panel)
+    seen = observation_keys(model, primitives.observations, panel)
     states = labels_of(model, primitives.states)
     kernel, available = primitives.kernel, primitives.available
     successors, probability = np.asarray(kernel.successors), np.asarray(kernel.probability)
@@ -57,7 +61,7 @@ def singular_kernels(model: Model, primitives: Primitives) -> pd.DataFrame:
             rank, kind = _kind(matrix, reset=bool(reset), equal=bool(equal))
             if kind:
                 told = names if kind in {DUPLICATE, RESET} else ""
-                cell = {"z'": int(z1), "z": z, "a": actions[a]}
+                cell = {"z'": seen[z1], "z": seen[z], "a": actions[a]}
                 rows.append({**cell, "rank": rank, "kind": kind, "states": told})
     return pd.DataFrame(rows, columns=["z'", "z", "a", "rank", "kind", "states"])
 

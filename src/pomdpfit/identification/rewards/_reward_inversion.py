@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import ModelError, SolveError
-from pomdpfit._labels import action_names
+from pomdpfit._labels import action_names, observation_keys
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, checked_arguments
 from pomdpfit._precision import in_float64
@@ -43,13 +43,12 @@ class RewardInversion:
     states: tuple[str, ...]
     actions: tuple[str, ...]
     reference_is_given: bool
+    observations: tuple[str, ...] | tuple[int, ...]
 
     @property
     def reward(self) -> pd.DataFrame:
         """`table` with a row for each (z, state) and a column for each action."""
-        index = pd.MultiIndex.from_product(
-            [range(len(self.table)), self.states], names=["z", "state"]
-        )
+        index = pd.MultiIndex.from_product([self.observations, self.states], names=["z", "state"])
         columns = pd.Index(self.actions, name="action")
         return pd.DataFrame(self.table.reshape(-1, len(self.actions)), index, columns)
 
@@ -73,7 +72,7 @@ class RewardInversion:
         return self._by_action(np.abs(corner - self.table).max(axis=(0, 2)))
 
     def _by_action(self, values: np.ndarray) -> pd.DataFrame:
-        index = pd.RangeIndex(len(values), name="z")
+        index = pd.Index(self.observations, name="z")
         return pd.DataFrame(values, index, pd.Index(self.actions, name="action"))
 
     def at(
@@ -153,6 +152,7 @@ def invert_rewards(
         states=labels_of(model, primitives.states),
         actions=actions,
         reference_is_given=reward_of_reference is not None,
+        observations=observation_keys(model, primitives.observations),
     )
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 from pomdpfit import plots
 from pomdpfit._estimate import Estimate
 from pomdpfit._summary_parts import notes_of
+from pomdpfit.baselines import MDP
 from pomdpfit.report._blocks import Block, Bullets, Figure, Section, Table
 from pomdpfit.report.estimate._piece import Piece, axes
 
@@ -19,8 +20,7 @@ def summary_piece(estimate: Estimate) -> Piece:
             "estimates",
             table,
             "Estimates with standard errors and 95 % intervals.",
-            note=f"Covariance: {estimate.cov_type}. A p-value is that of the hypothesis that the "
-            "entry is zero; there is none where zero is the end of its range.",
+            note=_on_errors(estimate),
         )
     ]
     notes = notes_of(estimate)
@@ -33,6 +33,15 @@ def summary_piece(estimate: Estimate) -> Piece:
         *estimate.doubts,
     )
     return Piece(Section("Estimates", "", tuple(blocks)), findings)
+
+
+def _on_errors(estimate: Estimate) -> str:
+    if estimate.bse.isna().all():
+        return "There are no standard errors here: why, is said below."
+    return (
+        f"Covariance: {estimate.cov_type}. A p-value is that of the hypothesis that the entry is "
+        "zero; there is none where zero is the end of its range."
+    )
 
 
 def maxima_piece(estimate: Estimate) -> Piece:
@@ -73,7 +82,9 @@ def maxima_piece(estimate: Estimate) -> Piece:
         one = len(modes) == 2
         found = "1 other was found," if one else f"{len(modes) - 1} others were found, the next"
         finding += f"; {found} at {next_best}"
-    lead = "A likelihood with hidden states has several maxima: what else was found, and how often?"
+    lead = "What was found, and how often?"
+    if not isinstance(estimate.model, MDP):
+        lead = f"A likelihood with hidden states may have several maxima. {lead}"
     return Piece(Section("Maxima", lead, tuple(blocks)), (f"{finding}.",))
 
 

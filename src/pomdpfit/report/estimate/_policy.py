@@ -8,6 +8,7 @@ import numpy as np
 from pomdpfit import plots
 from pomdpfit._estimate import Estimate
 from pomdpfit._labels import observation_names
+from pomdpfit._panel import Panel
 from pomdpfit._solve import Solution
 from pomdpfit.baselines import MDP
 from pomdpfit.plots._over_beliefs import along_edge, edge_label
@@ -91,7 +92,7 @@ def _explorer(estimate: Estimate, first: Solution) -> list[Block]:
         slices=tuple(slices),
         slider="observation",
         places=tuple(f"z = {readings[k]} (in {n:,} rows)" for k, n in zip(z, seen, strict=True)),
-        start=int(np.argmin(np.abs(np.cumsum(seen) - seen.sum() / 2))),
+        start=int(np.argmin(np.abs(z - telling_observation(panel)))),
         lines=lines,
         colours=tuple(colour(k) for k in range(len(lines))),
         points=tuple(share),
@@ -108,6 +109,18 @@ def _explorer(estimate: Estimate, first: Solution) -> list[Block]:
     if len(z) < Z:
         notes.append(f"The slider has {len(z)} of {Z} observations.")
     return [explorer, *([Text(tuple(notes))] if notes else [])]
+
+
+def telling_observation(panel: Panel) -> int:
+    """Where to begin: in the middle of the rows in which the usual action was not taken.
+
+    At an observation at which all do the same there is nothing to see.
+    """
+    taken = panel.a[panel.acted]
+    if not len(taken):
+        return int(np.median(panel.z[panel.present]))
+    unusual = panel.acted & (panel.a != np.bincount(taken).argmax())
+    return int(np.median(panel.z[unusual if unusual.any() else panel.acted]))
 
 
 def _wanted(

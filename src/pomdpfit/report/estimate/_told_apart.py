@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pomdpfit import plots
 from pomdpfit._errors import EstimationError, PomdpfitError
 from pomdpfit._estimate import Estimate
@@ -71,8 +73,8 @@ def _weak(spectrum: Spectrum) -> list[Block]:
     if spectrum.warnings:
         return [figure, Bullets(spectrum.warnings)]
     text = (
-        "No direction is told a hundred times less well than the best one (condition "
-        f"{spectrum.condition:.3g})."
+        f"The flattest direction is told {np.sqrt(spectrum.condition):.0f} times less well than "
+        "the best one (in standard errors, so measured; a hundred times would be weak)."
     )
     return [figure, Text((text,))]
 
