@@ -3,6 +3,7 @@
 import dataclasses
 import os
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -225,6 +226,23 @@ def test_terms_gradients_and_outer_products_are_those_of_the_panel(
         assert found.shape == (2 * p, 2, p)
         outer = lambda rows: np.einsum("icp,idq->cdpq", rows, rows)
         assert np.allclose(outer(found), outer(known), rtol=1e-10, atol=1e-8)
+
+
+def test_files_are_shared_by_processes_to_the_same_bits(scan, streamed):
+    """What is sent once stays the same from theta to theta; every file's sums are its own."""
+    make = lambda part: pf.Likelihood(ENGINE, part, **MEANS)
+    several = pf.StreamedLikelihood(make, scan, n_jobs=2)
+    names, ones = streamed.space.free_leaves, np.broadcast_to(1.0, (AGENTS, 2))
+    sent = cloudpickle.dumps(several._work)
+    for RC in (2.0, 2.5):
+        theta = {**TRUTH, "RC": RC}
+        here, slope = streamed.pull(theta, ones, names)
+        there, their_slope = several.pull(theta, ones, names)
+        assert there.total == here.total
+        assert all(np.array_equal(their_slope[name], slope[name]) for name in names)
+    streamed.pull(TRUTH, ones, names)
+    assert cloudpickle.dumps(several._work) == sent
+    assert len(cloudpickle.dumps(streamed._work)) < 2 * len(sent)  # nothing that was found since
 
 
 def test_a_streamed_fit_is_the_fit_of_the_panel(panel, scan, tmp_path):

@@ -32,7 +32,10 @@ class StreamedLikelihood(AbstractLikelihood):
     """
 
     def __init__(
-        self, make: Callable[[Panel], AbstractLikelihood], scan: PanelScan, n_jobs: int | None = 1
+        self,
+        make: Callable[[Panel], AbstractLikelihood],
+        scan: PanelScan,
+        n_jobs: int | None = None,
     ) -> None:
         one = next(scan.panels()).take([0])
         self._inner = make(one)
@@ -150,7 +153,7 @@ class StreamedLikelihood(AbstractLikelihood):
         theta = {name: np.asarray(leaf) for name, leaf in self.space.check(theta).items()}
         tasks = ((what, k, theta, *asked(k)) for k in range(len(self.scan.partitions)))
         sums = []
-        for answer in run_parallel(attempt, (self._work,), tasks, self._jobs):  # type: ignore[arg-type]
+        for answer in run_parallel(attempt, (self._work,), tasks, self._jobs):
             if isinstance(answer, PomdpfitError):
                 raise answer
             sums.append(answer)
