@@ -15,6 +15,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
 from pomdpfit.estimators import _verdict
 from pomdpfit.estimators._climb import climb
+from pomdpfit.estimators._kinks import on_kinks
 from pomdpfit.estimators._objective import Objective
 from pomdpfit.estimators._walk import Climb, attend
 from pomdpfit.inference._information import information_at
@@ -686,3 +687,45 @@ def test_an_increment_that_never_happens_is_estimated_as_zero():
     assert estimate.boundary == ("increment[3]",)
     assert np.isnan(estimate.bse["increment[3]"])
     assert (estimate.bse.drop("increment[3]") > 0).all()
+
+
+# ---- kinks of a linear grid ----------------------------------------------------------------------
+
+
+def a_likelihood(model, belief, grid):
+    panel = pf.Panel.from_arrays([[0, 1, 0]], [[0, 0]])
+    return pf.Likelihood(model, panel, prior=pf.KnownPrior(belief), grid=grid)
+
+
+def test_a_climb_that_ends_on_a_linear_grid_is_told_of_kinks():
+    three = a_likelihood(pf.models.EquipmentInspection(), [1.0, 0.0, 0.0], pf.Linear(9))
+    told = on_kinks(three, ["decay", "wear"], Result.MAX_STEPS)
+    assert "kinks in decay, and" in told
+    assert "pf.Linear(17)" in told
+    assert "pf.TwoStage()" in told
+    assert on_kinks(three, ["decay", "wear"], Result.STALLED) == told
+    assert on_kinks(three, ["decay", "wear"], Result.CONVERGED) == ""
+    assert on_kinks(three, ["wear"], Result.STALLED) == ""  # weights of the grid do not move
+    even = [0.5, 0.5]
+    two = a_likelihood(pf.models.Tiger(), even, pf.Linear(5))
+    assert "smooth" in on_kinks(two, ["accuracy"], Result.STALLED)
+    smooth = a_likelihood(pf.models.Tiger(), even, pf.Smooth(5))
+    assert on_kinks(smooth, ["accuracy"], Result.STALLED) == ""
+
+
+def test_the_slope_jumps_on_a_linear_grid_and_not_on_a_smooth_one():
+    """Over a step of 1e-9 a slope moves by next to nothing, unless a belief changes cells in it.
+
+    From an even belief one growl leads to the belief `accuracy`: 3/4 is a node of five.
+    """
+    model, theta = pf.models.Tiger(0.9), {"listen": -0.3, "gold": 1.0, "mauled": -2.0}
+    panel = pf.Panel.from_arrays([[0, 1, 1, 0]] * 3, [[0, 0, 1]] * 3)
+    jumps = {}
+    for grid in (pf.Linear(5), pf.Smooth(5)):
+        at = lambda accuracy, grid=grid: pf.score(
+            model, {**model.example(), **theta, "accuracy": accuracy}, panel,
+            prior=pf.KnownPrior([0.5, 0.5]), grid=grid,
+        )["accuracy"]  # fmt: skip
+        jumps[type(grid)] = abs(at(0.75 + 5e-10) - at(0.75 - 5e-10))
+    assert jumps[pf.Smooth] < 1e-5
+    assert jumps[pf.Linear] > 1e-2

@@ -20,7 +20,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.setenv("POMDPFIT_CACHE", "")
     for text in blocks("toml"):
         Path(re.match(r"# (\S+)", text)[1]).write_text(text)
-    for name, text in re.findall(r"`(\S+)`:\n\n```csv\n(.*?)```", PAGE, flags=re.DOTALL):
+    for name, text in re.findall(r"`(\S+)`:\n\n```text\n(.*?)```", PAGE, flags=re.DOTALL):
         Path(name).write_text(text)
     lines = [line for text in blocks("sh") for line in text.splitlines()]
     assert len(lines) >= 5

@@ -245,6 +245,7 @@ def test_a_fit_that_runs_out_of_steps_does_not_claim_to_have_converged(panel):
     assert not est.converged
     assert est.result is pf.Result.MAX_STEPS
     assert "NO (max_steps)" in str(est.summary())
+    assert "optimiser=pf.BHHH(max_steps=...)" in est.reason  # a climb's advice, not a solver's
 
 
 def test_a_direction_that_the_data_do_not_identify_is_named(panel):

@@ -38,6 +38,14 @@ def test_links_within_the_repository_lead_somewhere(page):
         assert not heading or heading in anchors(target), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_is_in_languages_that_the_build_can_colour(page):
+    """The site is built with warnings as errors, and an unknown language is one."""
+    lexers = pytest.importorskip("pygments.lexers")
+    for language in re.findall(r"^```(\w+)$", page.read_text(), flags=re.MULTILINE):
+        lexers.get_lexer_by_name(language)
+
+
 def listed_names(page):
     """What the directives of an API page document, as (module, name)."""
     module, found = None, []

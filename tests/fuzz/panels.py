@@ -99,7 +99,8 @@ def _check(panel: pf.Panel, sound: Sound, content: bytes, folder: Path) -> None:
     if "repair" in sound.options:
         return  # rows may be gone on request
     text = gzip.decompress(content) if sound.name.endswith(".gz") else content
-    lines = io.StringIO(text.decode(sound.options.get("encoding", "utf-8")), newline="\n")
+    decoded = text.decode(sound.options.get("encoding", "utf-8")).removeprefix("\ufeff")
+    lines = io.StringIO(decoded, newline="\n")  # a mark alone on a line is no record
     records = csv.reader(lines, delimiter=sound.options.get("delimiter", ","))
     # No row is lost, none is made up.
     assert int(panel.present.sum()) == sum(1 for record in records if record) - 1

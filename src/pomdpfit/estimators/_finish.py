@@ -11,6 +11,7 @@ from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._priors import labels_of
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._setting import Setting
+from pomdpfit.estimators._kinks import on_kinks
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._tables import mode_table, start_table
 from pomdpfit.estimators._verdict import verdict
@@ -48,6 +49,8 @@ def finish(
         likelihood, entries, best.theta, chart, first, terms.start, scores, hessian=hessian
     )
     result, reason = verdict(best.decisive(setting.estimator), information)
+    if not setting.estimator.by_stages:
+        reason = " ".join(filter(None, [reason, on_kinks(likelihood, entries.leaves, result)]))
     dimension = len(entries.chart(phi).independent)
     own = likelihood.panel.agent_count * (likelihood.states - 1)
     priors = None

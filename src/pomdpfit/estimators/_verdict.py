@@ -19,7 +19,7 @@ def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, 
             stage = f"stage {number}: " if len(climbs) > 1 else ""
             return climb.result, (
                 f"{stage}stopped after {climb.steps} steps with a promised gain of "
-                f"{climb.gain:.2g}. {climb.result.advice()}"
+                f"{climb.gain:.2g}. {_advice(climb.result)}"
             )
     if len(information.names) == 0:
         return Result.CONVERGED, "every parameter is on its boundary."
@@ -32,6 +32,12 @@ def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, 
     if result is Result.CONVERGED:
         return result, f"{gain}; the Hessian is definite."
     return result, f"{where} {result.advice()}"
+
+
+def _advice(result: Result) -> str:
+    if result is Result.MAX_STEPS:  # of a climb, not of a solver
+        return "Let the climb take more (optimiser=pf.BHHH(max_steps=...)), or give a better start."
+    return result.advice()
 
 
 def curvature(information: Information) -> tuple[Result, str]:
