@@ -76,13 +76,10 @@ def prior_set(
     groups = _groups(model, panel, means, each)
     total, done, found = len(lengths) * len(each), 0, []
     for length in lengths:
-        fits = []
-        for fitted in fit_all(
-            model, scored_periods(panel, length, skip), each, means, start, n_jobs
-        ):
-            fits.append(fitted)
-            done += 1
-            tell(_WHAT, done, total)
+        scored = scored_periods(panel, length, skip)
+        heard = lambda count, before=done: tell(_WHAT, before + count, total)
+        fits = fit_all(model, scored, each, means, start, n_jobs, heard)
+        done += len(fits)
         start = _next_start(fits, length, by_stages=estimator.by_stages)
         found.append((length, fits))
     labels = labels_of(model, states)

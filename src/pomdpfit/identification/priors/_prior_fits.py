@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from pomdpfit._errors import ConvergenceWarning, EstimationError, Result
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_all
 from pomdpfit._priors import AbstractPrior, KnownPrior
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import ArrayLike, Float, Theta
@@ -93,11 +93,11 @@ def fit_all(
     means: Means,
     start: Theta | None,
     n_jobs: int | None,
-) -> Iterator[PriorFit]:
-    """A fit under each prior, all from the same start."""
-    yield from run_parallel(
-        _fit_one, (model, panel, means, start), ((one,) for one in each), n_jobs
-    )
+    heard: Callable[[int], None],
+) -> list[PriorFit]:
+    """A fit under each prior, all from the same start; `heard` is told how many are there."""
+    tasks = ((one,) for one in each)
+    return run_all(_fit_one, (model, panel, means, start), tasks, n_jobs, heard)
 
 
 def _fit_one(
