@@ -159,14 +159,18 @@ def test_starts_of_a_fit_go_to_workers_and_are_kept_here(engine, on, tmp_path, m
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # read, not climbed again
 
 
+@pytest.fixture(scope="module", params=[1, 4])
+def side_by_side(request):
+    """A bootstrap with hidden states in this process, one after the other and in batches."""
+    est = hidden_fit(hidden_panel(), starts=1, skip_hessian=True)
+    options = {"seed": 3, "chunk": 4, "batch": request.param}
+    return est, options, pf.bootstrap(est, 12, n_jobs=1, **options)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", EVERY)
-@pytest.mark.parametrize("batch", [1, 4])
-def test_a_bootstrap_with_hidden_states_ends_in_the_same_bits(engine, batch, on):
-    """One after the other and side by side: what matters is that the batch is the same."""
-    est = hidden_fit(hidden_panel(), starts=1)
-    options = {"seed": 3, "chunk": 4, "batch": batch}
-    alone = pf.bootstrap(est, 12, n_jobs=1, **options)
+def test_a_bootstrap_with_hidden_states_ends_in_the_same_bits(engine, on, side_by_side):
+    est, options, alone = side_by_side
     with on(engine):
         found = pf.bootstrap(est, 12, **options)
     assert found.to_json() == alone.to_json()

@@ -138,6 +138,14 @@ def test_a_replicate_depends_on_its_number_alone():
     assert not np.allclose(more.iloc[0], more.iloc[1])
 
 
+@pytest.mark.slow
+def test_processes_change_nothing():
+    panel = small_panel()
+    options = {"reference": "replace", "prior": PRIOR, "grid": GRID, "dynamics": TRUTH}
+    run = lambda n: pf.fit_by_inversion(MODEL, panel, replicates=4, seed=5, n_jobs=n, **options)
+    np.testing.assert_array_equal(run(2).draws, run(1).draws)
+
+
 def test_resamples_that_fail_are_counted(monkeypatch):
     def fail(task, theta, weights):
         if weights is not None and weights[0] == 0:

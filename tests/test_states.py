@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 import pomdpfit as pf
@@ -268,6 +269,15 @@ def test_a_replicate_depends_on_seed_and_number_alone(hidden):
     choice, _ = hidden
     again = replicate(choice.estimates[1], choice.estimates[2], Starts(1, 1), 4, 1)
     assert again["lr"] == choice.lr.set_index("replicate").loc[4, "lr"]
+
+
+@pytest.mark.slow
+def test_processes_change_nothing(hidden):
+    choice, _ = hidden
+    two = pf.choose_states(engine, choice.estimates[1].panel, **OPTIONS, n_jobs=2)
+    pd.testing.assert_frame_equal(two.cv, choice.cv, check_exact=True)
+    pd.testing.assert_frame_equal(two.lr, choice.lr, check_exact=True)
+    assert two.cost.n_jobs == 2
 
 
 def test_the_cost_is_told_before_the_work_begins(hidden):
