@@ -15,6 +15,7 @@ import pytest
 import pomdpfit as pf
 from pomdpfit.report import Explorer, Report, Section, Slice, render
 from pomdpfit.report.estimate._fit import residuals_of
+from pomdpfit.report.estimate._reproduce import model_call
 from small_bus import bus_fit, draw_panel
 from small_hidden import ENGINE, EVIL, EVIL_ENGINE, GRID, PRIOR, hidden_fit, hidden_panel
 from test_report import Page
@@ -327,3 +328,13 @@ def test_the_page_about_reports_runs(tmp_path, monkeypatch, capsys):
         exec(compile(block, page.name, "exec"), names)
     assert capsys.readouterr().out.strip() == "out.html"
     plt.close("all")
+
+
+def test_a_model_is_told_as_it_was_made_also_where_it_was_loaded():
+    """Texts that come from a file are equal to the defaults without being the same objects."""
+    reset = "".join(["at_", "zero"])
+    model = pf.models.EngineReplacement(bins=12, discount=0.95, reset=reset)
+    assert model_call(model) == "EngineReplacement(bins=12, discount=0.95)"
+    assert model_call(pf.models.Tiger()) == "Tiger()"
+    assert eval(model_call(model), vars(pf.models)) == model
+    assert model_call(None) == "None"

@@ -47,7 +47,7 @@ def fit(
     ax.plot(place, observed, "o", color=BLUE, label=f"observed, {level} interval")
     ax.plot(place, predicted, "D", color=RED, mfc="none", ms=7, label="predicted")
     ax.set_xticks(np.arange(len(table)), [str(cell) for cell in table.index], rotation=45)
-    ax.set_ylim(0.0, 1.25 * max(high.max(), predicted.max()))  # room for the legend
+    ax.set_ylim(0.0, 1.4 * max(high.max(), predicted.max()))  # room for the legend
     ax.set_xlabel("observation z, by cell")
     ax.set_ylabel(plain(f"share of {name}"))
     told = test.test
@@ -96,7 +96,9 @@ def serial(residuals: ArrayLike, *, lags: int = 12, ax: Axes | None = None) -> A
     ax.set_xlabel("lag, in periods")
     ax.set_ylabel("autocorrelation")
     ax.set_xticks(lag)
-    ax.legend(fontsize=8)
+    far = max(np.abs(correlation).max(initial=0.0), band.max(initial=0.0)) or 1.0
+    ax.set_ylim(-1.1 * far, 1.5 * far)
+    ax.legend(fontsize=8, loc="upper right", ncols=2)  # above all that is drawn
     return ax
 
 

@@ -1,5 +1,6 @@
 """What one needs to get the same numbers again: the call, the data, the versions."""
 
+import dataclasses
 import hashlib
 import platform
 from importlib import metadata
@@ -9,6 +10,7 @@ import pandas as pd
 
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import model_fingerprint, panel_fingerprint, theta_fingerprint
+from pomdpfit._model import Model
 from pomdpfit._version import __version__
 from pomdpfit.report._blocks import Block, Bullets, Section, Table, Text
 from pomdpfit.report.estimate._piece import Piece
@@ -69,8 +71,27 @@ def call_of(estimate: Estimate) -> str:
     }
     shown = [f"{name}={_one_line(v)}" for name, v in options.items() if v is not None]
     shown += [f"fixed=({fixed})"] if fixed else []
-    head = [_one_line(setting.model), "panel", _one_line(setting.estimator)]
+    head = [model_call(setting.model), "panel", _one_line(setting.estimator)]
     return f"pf.fit({', '.join(head + shown)})".replace("`", "'")
+
+
+def model_call(model: Any) -> str:
+    """A ready model as it was made: what differs from the defaults, under the arguments' names."""
+    if not isinstance(model, Model) or not dataclasses.is_dataclass(model):
+        return _one_line(model)
+    given = {
+        field.name.removeprefix("default_"): getattr(model, field.name)
+        for field in dataclasses.fields(model)
+        if not _is_default(getattr(model, field.name), field.default)
+    }
+    shown = ", ".join(f"{name}={_one_line(value)}" for name, value in given.items())
+    return f"{type(model).__name__}({shown})"
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """By value: texts of a model that was loaded are equal to the defaults, but not the same."""
+    plain = isinstance(value, str | int | float | None)
+    return value is default or (plain and type(value) is type(default) and value == default)
 
 
 def _one_line(value: Any) -> str:
