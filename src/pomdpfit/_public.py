@@ -109,6 +109,7 @@ from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_t
 from pomdpfit.model_files import Specification, read_model
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
+from pomdpfit.studies import StudyDesign, design
 
 __all__ = [
     "BHHH",
@@ -190,6 +191,7 @@ __all__ = [
     "StateChoice",
     "StatesCost",
     "StationaryPrior",
+    "StudyDesign",
     "TestResult",
     "TopCode",
     "TwoPeriods",
@@ -210,6 +212,7 @@ __all__ = [
     "datasets",
     "demand_curve",
     "dense_kernel",
+    "design",
     "discount_parameter",
     "factored_kernel",
     "filter_beliefs",
