@@ -23,7 +23,9 @@ from pomdpfit.estimators._fit import fit, prepare
 from pomdpfit.inference._information import Information, scores_along
 from pomdpfit.studies._panels import empty_panel, padded
 
-_SMALL = 50_000  # rows: to compute so many takes less time than to compile for another shape
+# Rows of the largest panel: an evaluation of so many takes a fraction of a second, and compiling
+# for one more shape of panel many seconds in each process.
+_SMALL = 50_000
 
 Cell = tuple[int, int]
 
