@@ -1,7 +1,14 @@
-"""Progress of long work: a callable that hears (what, done, of how many)."""
+"""Progress of long work: a callable that hears (what, done, of how many).
 
+One that has a keyword `failed` hears by it, too, how many of the replications of a bootstrap or a
+Monte Carlo have failed so far. What is told is counted where the call was made, from what has come
+back: wherever the work is done.
+"""
+
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 Progress = Callable[[str, int, int], None]
 RESUMED = "resumed: "  # how what is told begins where work goes on from a checkpoint
@@ -11,6 +18,23 @@ COMPILING = "compiling (once for a model and a panel's shape; half a minute or m
 
 def silent(what: str, done: int, total: int) -> None:
     """The default: say nothing."""
+
+
+def telling_failures(tell: Progress) -> Callable[[str, int, int, int], None]:
+    """`tell`, which also hears how many have failed, by the keyword `failed`, if it has one."""
+    try:
+        known = list(inspect.signature(tell).parameters.values())
+    except (TypeError, ValueError):  # of some builtins
+        known = []
+    hears = any(p.name == "failed" or p.kind is p.VAR_KEYWORD for p in known)
+
+    def say(what: str, done: int, total: int, failed: int) -> None:
+        if hears:
+            tell(what, done, total, failed=failed)  # type: ignore[call-arg]
+        else:
+            tell(what, done, total)
+
+    return say
 
 
 def told_of_compilation(tell: Progress) -> Progress:
@@ -45,16 +69,23 @@ def progress_bar() -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[left]} left[red]{task.fields[failed]}[/red]"),
         TimeElapsedColumn(),
+        TextColumn("time left"),
         TimeRemainingColumn(),
     )
     # Not on the standard output, which may be read by a machine.
     with Bar(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, int] = {}
 
-        def tell(what: str, done: int, total: int) -> None:
+        def tell(what: str, done: int, total: int, failed: int = 0) -> None:
+            if what.startswith(RESUMED):  # a line, not a bar that is full from the beginning
+                bar.console.print(what, markup=False, highlight=False)
+                return
+            lost = f", {failed} failed" if failed else ""
+            told: dict[str, Any] = {"left": max(total - done, 0), "failed": lost}
             if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)  # type: ignore[arg-type]
+                tasks[what] = bar.add_task(what, total=total, **told)
+            bar.update(tasks[what], completed=done, **told)  # type: ignore[arg-type]
 
         yield tell

@@ -112,6 +112,7 @@ from pomdpfit.model_files import Specification, read_model
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
 from pomdpfit.streaming import PanelScan, StreamedLikelihood, simulate_parquet
+from pomdpfit.studies import StudyDesign, design
 
 __all__ = [
     "BHHH",
@@ -195,6 +196,7 @@ __all__ = [
     "StatesCost",
     "StationaryPrior",
     "StreamedLikelihood",
+    "StudyDesign",
     "TestResult",
     "TopCode",
     "TwoPeriods",
@@ -216,6 +218,7 @@ __all__ = [
     "datasets",
     "demand_curve",
     "dense_kernel",
+    "design",
     "discount_parameter",
     "factored_kernel",
     "filter_beliefs",

@@ -11,6 +11,7 @@ from pomdpfit.cli._check import check
 from pomdpfit.cli._common import conducted
 from pomdpfit.cli._compare import compare
 from pomdpfit.cli._counterfactual import counterfactual
+from pomdpfit.cli._design import design
 from pomdpfit.cli._fit import fit
 from pomdpfit.cli._report import report
 from pomdpfit.cli._reproduce import reproduce
@@ -29,7 +30,9 @@ app = typer.Typer(
     epilog=_CODES,
     pretty_exceptions_enable=False,
 )
-_COMMANDS = (check, simulate, fit, show, report, compare, counterfactual, reproduce, bench)
+_COMMANDS = (
+    *(check, simulate, design, fit, show, report, compare, counterfactual, reproduce, bench),
+)
 for _command in _COMMANDS:
     app.command(epilog=_CODES)(conducted(_command))
 

@@ -158,6 +158,16 @@ def require_folder(path: Path, option: str = "--out") -> None:
         raise Usage(f"{option} {path}: there is no folder {path.parent}. Make it first.")
 
 
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+def require_picture(path: Path) -> None:
+    """Refuse what cannot be drawn to, before anything is solved."""
+    require_folder(path, "--plot")
+    if path.suffix not in _PICTURES:
+        raise Usage(f"--plot {path} must end in one of {', '.join(_PICTURES)}.")
+
+
 def prepare() -> None:
     """Compiled programs are kept on disk, for the next command."""
     from pomdpfit._compilation import cache_compilations

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from pomdpfit.cli._common import Usage, named_value, prepare, print_json, require_folder
+from pomdpfit.cli._common import Usage, named_value, prepare, print_json, require_picture
 from pomdpfit.cli._options import Debug, Json, OwnModel, Seed
 
 if TYPE_CHECKING:
     from pomdpfit.counterfactuals._banded import AbstractBanded
     from pomdpfit.counterfactuals._information import AbstractInformation
-
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 def counterfactual(
@@ -83,7 +81,7 @@ def counterfactual(
     if sensor and not information:
         raise Usage("--sensor goes with --information.")
     if plot is not None:
-        _require_picture(plot)
+        require_picture(plot)
     moves = dict(named_value(text, "--set") for text in change or ()) or None
     sensors = dict(named_value(text, "--sensor") for text in sensor or ())
     span = None if demand is None else _range(demand)
@@ -122,13 +120,6 @@ def looks(sensors: Mapping[str, Any]) -> "dict[str, AbstractInformation]":
     from pomdpfit.counterfactuals._value_of_information import perfect_information
 
     return perfect_information() | {name: Sensor(rows) for name, rows in sensors.items()}
-
-
-def _require_picture(path: Path) -> None:
-    """Refuse what cannot be drawn to, before anything is solved."""
-    require_folder(path, "--plot")
-    if path.suffix not in _PICTURES:
-        raise Usage(f"--plot {path} must end in one of {', '.join(_PICTURES)}.")
 
 
 def _draw(found: "AbstractBanded", path: Path) -> None:

@@ -112,8 +112,9 @@ def fit(
 
 def _carried_out(work: "Work", replicates: int, chunk: int | None, json: bool) -> Code | None:
     """The fit and its bootstrap, told as they come."""
-    estimate = work.estimate()
+    before = _mark(work.out)
     try:
+        estimate = work.estimate()
         if not json:
             typer.echo(f"{estimate.summary()}\nsaved: {work.out}")
         found = None
@@ -122,10 +123,16 @@ def _carried_out(work: "Work", replicates: int, chunk: int | None, json: bool) -
         elif replicates:
             say("[yellow]warning:[/yellow] no bootstrap: the fit did not converge.")
         _tell(estimate, found, work, json)
-    except KeyboardInterrupt:
-        raise Interrupted(f"the fit is in {work.out}, and {work.kept.left_behind()}") from None
+    except KeyboardInterrupt:  # which may come before the fit is saved, and after
+        saved = "" if _mark(work.out) == before else f"the fit is in {work.out}, and "
+        raise Interrupted(f"{saved}{work.kept.left_behind()}") from None
     work.kept.discard()
     return None if estimate.converged else Code.NOT_CONVERGED
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """By which a file is known from the one that takes its place."""
+    return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None
 
 
 def _tell(estimate: "Estimate", found: "Bootstrap | None", work: "Work", json: bool) -> None:

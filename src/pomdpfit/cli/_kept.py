@@ -10,7 +10,7 @@ from pomdpfit.estimators._kept_search import KeptSearch
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The folder with the climbs of a fit and the chunks of its bootstrap."""
+    """The folder with the climbs of a fit and the chunks of its bootstrap, or those of a design."""
 
     folder: Path
     named: bool  # by the user, who may want it afterwards
@@ -30,11 +30,18 @@ class Kept:
         """Where the bootstrap is kept."""
         return self.folder / "bootstrap"
 
+    @property
+    def design(self) -> Path:
+        """Where the replications of a design are kept."""
+        return self.folder / "design"
+
     def obey(self, resume: bool | None) -> None:
         """--resume wants something to be there, --no-resume nothing."""
         if resume is False:
             self._clear()
-        elif resume and not (KeptSearch(self.search).told() or self.chunks.is_dir()):
+        elif resume and not (
+            KeptSearch(self.search).told() or self.chunks.is_dir() or self.design.is_dir()
+        ):
             raise EstimationError(
                 f"there is nothing to resume in {self.folder}: run the command without --resume."
             )
@@ -45,7 +52,7 @@ class Kept:
             self._clear()
 
     def _clear(self) -> None:
-        for folder in (self.search, self.chunks, self.folder):
+        for folder in (self.search, self.chunks, self.design, self.folder):
             clear_checkpoint(folder)
 
     def left_behind(self) -> str:
@@ -54,6 +61,9 @@ class Kept:
         chunks = len(list(self.chunks.glob("chunk-*.json")))
         if chunks:
             found = [f"{chunks} finished chunks of the bootstrap are in {self.chunks}"]
+        parts = len(list(self.design.glob("chunk-agents-*.json")))
+        if parts:
+            found = [f"{parts} finished parts of the design are in {self.design}"]
         said = " and ".join(filter(None, found))
         if not said:
             return "nothing was finished yet."

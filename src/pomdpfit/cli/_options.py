@@ -42,6 +42,10 @@ PriorText = Annotated[
         help="The first belief: known:0.9,0.1 or common, agent, stationary[:NODES].",
     ),
 ]
+ThetaFile = Annotated[
+    Path | None,
+    typer.Option(help="Parameters (.toml or .json); what it lacks is the model's."),
+]
 GridText = Annotated[
     str | None,
     typer.Option(metavar="SCHEME:NODES", help="The grid of beliefs: smooth:101, linear:51."),

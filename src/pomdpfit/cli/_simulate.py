@@ -6,7 +6,15 @@ from typing import Annotated, Any, cast
 import typer
 
 from pomdpfit.cli._common import Usage, prepare, print_json, progress, require_folder
-from pomdpfit.cli._options import Debug, GridText, Json, ModelArgument, PriorText, Seed
+from pomdpfit.cli._options import (
+    Debug,
+    GridText,
+    Json,
+    ModelArgument,
+    PriorText,
+    Seed,
+    ThetaFile,
+)
 
 
 def simulate(
@@ -21,10 +29,7 @@ def simulate(
         ),
     ] = Path("panel.csv"),
     seed: Seed = 0,
-    theta: Annotated[
-        Path | None,
-        typer.Option(help="Parameters (.toml or .json); what it lacks is the model's."),
-    ] = None,
+    theta: ThetaFile = None,
     prior: PriorText = None,
     z0: Annotated[int, typer.Option(min=0, help="The first observation of every agent.")] = 0,
     grid: GridText = None,

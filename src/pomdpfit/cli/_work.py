@@ -19,7 +19,7 @@ from pomdpfit._errors import (
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
-from pomdpfit._progress import COMPILING, RESUMED, Progress
+from pomdpfit._progress import COMPILING, RESUMED, Progress, telling_failures
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit.cli._common import Interrupted, progress, say
 from pomdpfit.cli._kept import Kept
@@ -69,7 +69,7 @@ class Work:
 
     def bootstrap(self, estimate: Estimate, replicates: int, chunk: int | None) -> Bootstrap:
         """The bootstrap, saved; finished chunks are kept in the checkpoint."""
-        with _told() as tell:
+        with told() as tell:
             found = bootstrap(
                 estimate,
                 replicates,
@@ -83,7 +83,7 @@ class Work:
         return found
 
     def _fitted(self) -> Estimate:
-        with _told() as tell, warnings.catch_warnings():
+        with told() as tell, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the summary has its doubts
             return fit(
                 self.spec.model,
@@ -100,16 +100,16 @@ class Work:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[Progress]:
+def told() -> Iterator[Progress]:
     """Progress as a bar where there is a terminal; what is compiled or resumed as a line."""
     with progress() as bar:
 
-        def tell(what: str, done: int, total: int) -> None:
+        def tell(what: str, done: int, total: int, failed: int = 0) -> None:
             if what.startswith(RESUMED) or (what == COMPILING and done == 0):
                 say(escape(what))
             elif what == COMPILING:
                 return
             else:
-                bar(what, done, total)
+                telling_failures(bar)(what, done, total, failed)
 
         yield tell

@@ -40,19 +40,19 @@ def open_search(
     """The checkpoint, if there is to be one, of a fit with these arguments."""
     if checkpoint is None:
         return None
-    manifest = setting_fingerprint(setting) | {name: _spelled(v) for name, v in asked.items()}
+    manifest = setting_fingerprint(setting) | {name: spelled(v) for name, v in asked.items()}
     kept = KeptSearch(open_checkpoint(FilePath(checkpoint), manifest, "fit"))
     if found := kept.told():
         tell(f"{RESUMED}{found}", 1, 1)
     return kept
 
 
-def _spelled(value: Any) -> Any:
+def spelled(value: Any) -> Any:
     """An argument as JSON, arrays by their hashes."""
     if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): _spelled(part) for name, part in value.items()}
+        return {str(name): spelled(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_spelled(part) for part in value]
+        return [spelled(part) for part in value]
     return theta_fingerprint({"": np.asarray(value, dtype=float)})

@@ -20,7 +20,7 @@ from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import setting_fingerprint, theta_fingerprint
 from pomdpfit._parallel import run_as_finished
 from pomdpfit._precision import in_float64
-from pomdpfit._progress import RESUMED, Progress, silent
+from pomdpfit._progress import RESUMED, Progress, silent, telling_failures
 from pomdpfit._restrictions import Restrictions
 from pomdpfit.estimators._paths import Path, run_path
 from pomdpfit.estimators._together import run_together
@@ -81,7 +81,8 @@ def bootstrap(
     there, what = len(chunks) - len(missing), "bootstrap"
     if there:
         tell(f"{RESUMED}{there} of {len(chunks)} chunks of the bootstrap are in {folder}", 1, 1)
-    tell(what, there, len(chunks))
+    say, failed = telling_failures(tell), sum(map(_failures, found.values()))
+    say(what, there, len(chunks), failed)
     # What is told in another process nobody hears.
     inner = tell if find_engine(n_jobs).here else None
     tasks = ((k, chunks[k], inner) for k in missing)
@@ -91,7 +92,8 @@ def bootstrap(
         found[k] = rows
         if folder is not None:
             write_chunk(folder, k, rows)
-        tell(what, there + done, len(chunks))
+        failed += _failures(rows)
+        say(what, there + done, len(chunks), failed)
     rows = [row for k in range(len(chunks)) for row in (found[k] or ())]
     return _collected(rows, estimate, parametric, seed)
 
@@ -157,6 +159,10 @@ def _drawn(estimate, likelihood, b, parametric, seed):  # type: ignore[no-untype
         return None, likelihood.simulate(estimate.theta, int(rng.integers(2**31)))
     agents = estimate.panel.agent_count
     return rng.multinomial(agents, np.full(agents, 1.0 / agents)).astype(float), None
+
+
+def _failures(rows: list[dict] | None) -> int:
+    return sum(row["reason"] != "" for row in rows or ())
 
 
 def _failed(b: int, error: PomdpfitError) -> dict:

@@ -1,18 +1,14 @@
-"""Finished chunks of replicates as files: sealed JSON, checked before it is believed."""
+"""Finished chunks of a bootstrap as files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from pomdpfit._checkpoint import damaged
-from pomdpfit._sealed import UNREADABLE, read_sealed, sealed
-from pomdpfit._write import write_atomically
-
-_MOST_BYTES = 2**30
+from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
 
 
 def write_chunk(folder: Path, k: int, rows: list[dict]) -> None:
     """Keep the rows of chunk k, whole or not at all."""
-    write_atomically(folder / _name(k), sealed({"rows": rows}))
+    write_rows(folder / _name(k), rows)
 
 
 def _name(k: int) -> str:
@@ -21,16 +17,11 @@ def _name(k: int) -> str:
 
 def read_chunk(folder: Path | None, k: int, part: Sequence[int], width: int) -> list[dict] | None:
     """A finished chunk, or None; one of a run with fewer replicates is done again."""
-    if folder is None or not (folder / _name(k)).exists():
+    if folder is None:
         return None
-    path = folder / _name(k)
-    try:
-        rows = read_sealed(path, _MOST_BYTES)["rows"]
-        if not (isinstance(rows, list) and rows and _whole(rows, part[0], width)):
-            raise ValueError(f"it does not hold the replicates from {part[0]} on.")
-    except UNREADABLE as error:
-        raise damaged(path, error) from error
-    return rows[: len(part)] if len(rows) >= len(part) else None
+    whole = lambda rows: _whole(rows, part[0], width)
+    rows = read_rows(folder / _name(k), whole, f"the replicates from {part[0]} on")
+    return rows[: len(part)] if rows is not None and len(rows) >= len(part) else None
 
 
 def _whole(rows: list, first: int, width: int) -> bool:
@@ -40,11 +31,6 @@ def _whole(rows: list, first: int, width: int) -> bool:
             return False
         if not isinstance(row.get("reason"), str):
             return False
-        if row["reason"]:
-            continue
-        values = row.get("values")
-        if not (isinstance(values, list) and len(values) == width):
-            return False
-        if not all(isinstance(value, float) for value in values):
+        if row["reason"] == "" and not are_numbers(row.get("values"), width):
             return False
     return True

@@ -3,6 +3,7 @@
 from pomdpfit.plots._belief_paths import beliefs
 from pomdpfit.plots._coefficients import coefficients
 from pomdpfit.plots._counterfactuals import counterfactual, demand_curve, information_value
+from pomdpfit.plots._design import design
 from pomdpfit.plots._fit import fit, serial
 from pomdpfit.plots._forgetting import forgetting
 from pomdpfit.plots._identification import identification, profile, spectrum
@@ -18,6 +19,7 @@ __all__ = [
     "convergence",
     "counterfactual",
     "demand_curve",
+    "design",
     "fit",
     "forgetting",
     "identification",
