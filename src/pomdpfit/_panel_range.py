@@ -1,5 +1,6 @@
 """Whether a panel lies in the range of a model: its observations, actions and epochs."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ def check_range(panel: "Panel", primitives: Primitives) -> None:
     """Raise an error naming agent and period where the panel does not fit the model."""
     Z, A = primitives.observations, primitives.actions
     _refuse(panel, panel.present, panel.z, "observation", Z)
-    _refuse(panel, panel.acted, panel.a, "action", A, seem_swapped(panel, Z, A))
+    _refuse(panel, panel.acted, panel.a, "action", A, lambda: seem_swapped(panel, Z, A))
     if primitives.available is not None:
         barred = panel.acted & ~np.asarray(primitives.available)[panel.z, panel.a]
         if barred.any():
@@ -66,12 +67,12 @@ def _refuse(
     values: np.ndarray,
     kind: str,
     count: int,
-    hint: str | None = None,
+    hint: Callable[[], str | None] = lambda: None,
 ) -> None:
     bad = there & ((values < 0) | (values >= count))
     if bad.any():
         i, t = np.argwhere(bad)[0]
-        mend = counting_from_one(panel, kind, count) or hint
+        mend = counting_from_one(panel, kind, count) or hint()
         raise PanelError(
             f"agent {panel.agents[i]!r} at time {panel.times[i, t]}: {kind} {values[i, t]} is "
             f"not one of the model's 0..{count - 1} ({int(bad.sum())} such rows)"

@@ -67,8 +67,11 @@ def clean_rows(batch: Any, columns: Columns) -> CleanRows:
     return CleanRows(_ids(agent), time, z, a, covariates)
 
 
-def whole_agents(batches: Iterator[CleanRows], rows: int) -> Iterator[CleanRows]:
-    """Blocks of at least so many rows (the last may have fewer) that split no agent."""
+def whole_agents(batches: Iterator[CleanRows], rows: int, multiple: int = 1) -> Iterator[CleanRows]:
+    """Blocks of about so many rows that split no agent.
+
+    They have a multiple of so many agents each, but for the last one.
+    """
     held: list[CleanRows] = []
     count = 0
     for batch in batches:
@@ -77,12 +80,12 @@ def whole_agents(batches: Iterator[CleanRows], rows: int) -> Iterator[CleanRows]
         if count < rows:
             continue
         block = joined(held)
-        last = block.starts[-1]
-        if last == 0:
-            held = [block]
-            continue
-        yield block.take(slice(last))
-        held, count = [block.take(slice(last, None))], len(block.z) - last
+        starts = block.starts  # the last agent may go on in the next batch
+        whole = (len(starts) - 1) // multiple * multiple
+        if whole:
+            yield block.take(slice(starts[whole]))
+            block = block.take(slice(starts[whole], None))
+        held, count = [block], len(block.z)
     if count:
         yield joined(held)
 

@@ -42,9 +42,15 @@ class Partition:
 
 
 def partition_panels(
-    path: str, columns: Columns, entry: int | Mapping[Hashable, int], rows: int, *, clean: bool
+    path: str,
+    columns: Columns,
+    entry: int | Mapping[Hashable, int],
+    rows: int,
+    *,
+    clean: bool,
+    multiple: int = 1,
 ) -> Iterator[Panel]:
-    """The agents of a file, whole, in panels of about so many rows.
+    """The agents of a file, whole, in panels of about so many rows, and a multiple of agents.
 
     NotClean where a file that should be clean is not.
     """
@@ -54,7 +60,8 @@ def partition_panels(
     parquet = pyarrow_parquet(path)
     with parquet.ParquetFile(path) as file:
         batches = file.iter_batches(min(_BATCH, rows), columns=columns.names)
-        for block in whole_agents((clean_rows(each, columns) for each in batches), rows):
+        clean_batches = (clean_rows(each, columns) for each in batches)
+        for block in whole_agents(clean_batches, rows, multiple):
             require_order(block)
             yield panel_of(block, columns, entry)
 

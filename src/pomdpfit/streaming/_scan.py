@@ -127,13 +127,18 @@ class PanelScan:
         for number in range(len(self.partitions)):
             yield from self.partition(number)
 
-    def partition(self, number: int) -> Iterator[Panel]:
-        """The agents of one file."""
+    def partition(self, number: int, multiple: int = 1) -> Iterator[Panel]:
+        """The agents of one file, a multiple of so many at a time as long as there are."""
         part = self.partitions[number]
         require_unchanged(part)
         try:
             yield from partition_panels(
-                part.path, self.columns, self.entry, CHUNK_ROWS, clean=part.clean
+                part.path,
+                self.columns,
+                self.entry,
+                CHUNK_ROWS,
+                clean=part.clean,
+                multiple=multiple,
             )
         except NotClean as error:
             raise PanelError(f"{part.path} has changed since it was scanned.") from error
@@ -142,7 +147,7 @@ class PanelScan:
         """The agents of one file in panels of one shape, which is the same for all files."""
         agents = max(part.agents for part in self.partitions)
         agents = min(agents, max(1, CHUNK_ROWS // self.periods))
-        for panel in self.partition(number):
+        for panel in self.partition(number, agents):
             yield from cut(panel, agents, self.periods)
 
     # ---- what a model reads beside z -------------------------------------------------------

@@ -50,7 +50,7 @@ def design(
     skip_hessian: bool = False,
     information: int = 1000,
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     checkpoint: str | Path | None = None,
     chunk: int = 5,
     progress: Progress | None = None,
@@ -68,7 +68,7 @@ def design(
                  of ending in another one
     information  agents of one large panel whose scores at theta give the information, and so
                  standard errors without a single estimate; 0 for none
-    n_jobs       processes, or whatever joblib has been told to use
+    n_jobs       processes; by default what `joblib.parallel_config` says, or this one
     checkpoint   a folder: what is finished is kept there `chunk` replications at a time, and a
                  later call goes on from it. More agents, periods or replications may be asked for
                  then; another model, theta, estimator, seed or version is refused
@@ -124,7 +124,7 @@ def _replications(
     replications: int,
     chunk: int,
     width: int,
-    n_jobs: int,
+    n_jobs: int | None,
     folder: Path | None,
     tell: Progress,
 ) -> list[dict]:
