@@ -308,7 +308,11 @@ def test_the_delta_method_is_that_of_the_exact_derivative(estimate):
 
 def test_draws_agree_with_the_delta_method(estimate):
     """100 draws give a standard deviation to 7 %, here within three times that."""
-    by_draws = pf.demand_curve(estimate, "RC", [2.0, 3.0], "replace", draws=100, seed=0)
+    heard = []
+    options = {"draws": 100, "seed": 0, "progress": lambda *news: heard.append(news)}
+    by_draws = pf.demand_curve(estimate, "RC", [2.0, 3.0], "replace", **options)
+    assert heard[0][1:] == (0, 100)
+    assert heard[-1][1:] == (100, 100)
     by_slope = pf.demand_curve(estimate, "RC", [2.0, 3.0], "replace", draws=0).to_frame()
     table = by_draws.to_frame()
     np.testing.assert_allclose(table["std err"], by_slope["std err"], rtol=0.21)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from pomdpfit.cli._common import Usage, named_value, prepare, print_json, require_picture
+from pomdpfit.cli._common import (
+    Usage,
+    named_value,
+    prepare,
+    print_json,
+    progress,
+    require_picture,
+)
 from pomdpfit.cli._options import Debug, Json, OwnModel, Seed
 
 if TYPE_CHECKING:
@@ -94,18 +101,20 @@ def counterfactual(
     estimate = load_whole_fit(fit, model)
     common: dict[str, Any] = {"draws": draws, "seed": seed, "dollars": money}
     found: AbstractBanded
-    if span is not None and action is not None:
-        found = demand_curve(estimate, *span, action, per=per, **common)
-    elif information:
-        found = value_of_information(estimate, looks(sensors), **common)
-    else:
-        found = changed_world(
-            estimate,
-            moves,
-            discount=discount,
-            available=None if available is None else [a.strip() for a in available.split(",")],
-            **common,
-        )
+    with progress() as tell:
+        common["progress"] = tell
+        if span is not None and action is not None:
+            found = demand_curve(estimate, *span, action, per=per, **common)
+        elif information:
+            found = value_of_information(estimate, looks(sensors), **common)
+        else:
+            found = changed_world(
+                estimate,
+                moves,
+                discount=discount,
+                available=None if available is None else [a.strip() for a in available.split(",")],
+                **common,
+            )
     if plot is not None:
         _draw(found, plot)
     if json:

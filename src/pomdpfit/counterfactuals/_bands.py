@@ -6,7 +6,7 @@ same theta serves the baseline and the counterfactual, so that their difference 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from pomdpfit._entries import Entries, free_entries
 from pomdpfit._errors import EstimationError, ModelError, PomdpfitError
 from pomdpfit._estimate import Estimate
+from pomdpfit._progress import Progress
 from pomdpfit._types import Float, Theta
 from pomdpfit.counterfactuals._baseline import Baseline
 from pomdpfit.inference._bootstrap_draws import Bootstrap
@@ -31,12 +32,19 @@ class Uncertainty:
     """How bands are made: so many draws (0: delta method, None: no bands) with a seed.
 
     `cov` names the estimate's covariance, or is a bootstrap of it, whose draws are then used.
+    `progress` hears of draws as they are done.
     """
 
     draws: int | None = 200
     seed: int = 0
     cov: Any = None
     alpha: float = 0.05
+    progress: Progress | None = None
+
+    def tell(self, done: int, total: int) -> None:
+        """So many of the draws are done."""
+        if self.progress is not None:
+            self.progress("draws for the bands", done, total)
 
     def __post_init__(self) -> None:
         whole = self.draws is None or isinstance(self.draws, int | np.integer)
@@ -80,8 +88,8 @@ def with_bands(measure: Measure, baseline: Baseline, how: Uncertainty) -> Bands:
         estimate.cov_params(how.cov)  # refuses a bootstrap of another estimate
         entries, _ = _entries(estimate)
         rows = how.cov.used.to_numpy()
-        thetas = (entries.insert(phi, baseline.theta) for phi in rows)
-        bands = _from_draws(measure, here, thetas, how.alpha)
+        thetas = [entries.insert(phi, baseline.theta) for phi in rows]
+        bands = _from_draws(measure, here, thetas, how)
         return dataclasses.replace(bands, method=f"bootstrap, {len(rows)} draws", notes=notes)
     V = _covariance(estimate, how.cov)
     if how.draws == 0:
@@ -91,8 +99,8 @@ def with_bands(measure: Measure, baseline: Baseline, how: Uncertainty) -> Bands:
         return Bands(table, "delta method", notes=notes)
     phis, rejected = _normal_draws(estimate, V, how)
     entries, _ = _entries(estimate)
-    thetas = (entries.insert(phi, baseline.theta) for phi in phis)
-    bands = _from_draws(measure, here, thetas, how.alpha)
+    thetas = [entries.insert(phi, baseline.theta) for phi in phis]
+    bands = _from_draws(measure, here, thetas, how)
     method = f"{len(phis)} draws from the estimate's normal law, seed {how.seed}"
     return dataclasses.replace(bands, method=method, rejected=rejected, notes=notes)
 
@@ -149,15 +157,19 @@ def _normal_draws(
     return np.array(kept), tried - len(kept)
 
 
-def _from_draws(measure: Measure, here: pd.Series, thetas: Iterator[Theta], alpha: float) -> Bands:
+def _from_draws(
+    measure: Measure, here: pd.Series, thetas: Sequence[Theta], how: Uncertainty
+) -> Bands:
     """Standard deviations and percentiles; failures are counted, not hidden."""
     rows, failed = [], []
-    for theta in thetas:
+    for done, theta in enumerate(thetas):
+        how.tell(done, len(thetas))
         try:
             rows.append(measure(theta).to_numpy())
         except PomdpfitError as error:  # one draw must not cost the others
             rows.append(np.full(len(here), np.nan))
             failed.append(f"{type(error).__name__}: {error}")
+    how.tell(len(thetas), len(thetas))
     draws = pd.DataFrame(rows, columns=here.index)
     draws.index.name = "draw"
     solved = draws.dropna(how="all")
@@ -165,7 +177,7 @@ def _from_draws(measure: Measure, here: pd.Series, thetas: Iterator[Theta], alph
         reason = failed[0] if failed else "there are no draws"
         raise EstimationError(f"bands need at least 2 draws, but there are {len(solved)}: {reason}")
     with np.errstate(invalid="ignore"):  # infinite periods between what never happens
-        quantiles = [solved.quantile(q).to_numpy() for q in (alpha / 2, 1 - alpha / 2)]
+        quantiles = [solved.quantile(q).to_numpy() for q in (how.alpha / 2, 1 - how.alpha / 2)]
         table = _table(here, solved.std().to_numpy(), *quantiles)
     return Bands(table, "", draws, tuple(failed))
 

@@ -12,6 +12,7 @@ from pomdpfit._estimate import Estimate
 from pomdpfit._model import Model
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
+from pomdpfit._progress import Progress
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._solve import Solution
 from pomdpfit._types import ArrayLike, Theta
@@ -81,6 +82,7 @@ def counterfactual(
     cov: Any = None,
     alpha: float = 0.05,
     grid: AbstractScheme | None = None,
+    progress: Progress | None = None,
 ) -> Counterfactual:
     """Change something, solve again, and compare behaviour and value with the baseline.
 
@@ -94,6 +96,7 @@ def counterfactual(
     dollars      {"RC": 9000}: value in dollars too, RC being worth 9000 of them
     draws        from the normal law of an estimate; 0 for the delta method, None for no bands
     cov          a kind of `est.cov_params`, or a bootstrap, whose draws are then used
+    progress     hears of draws as they are done
     """
     if discount is not None and callable(theta):
         raise ModelError("set the discount inside the function of theta, or give a mapping.")
@@ -104,7 +107,7 @@ def counterfactual(
         raise ModelError(
             "nothing is different: give theta=, discount=, available= or information=."
         )
-    how, averaging = Uncertainty(draws, seed, cov, alpha), Averaging(periods, discounted)
+    how, averaging = Uncertainty(draws, seed, cov, alpha, progress), Averaging(periods, discounted)
     baseline = read_baseline(source, at, z0, prior, grid)
     check_dollars(baseline.space, dollars)
     before, after = Scenario(baseline, Change()), Scenario(baseline, change)

@@ -77,7 +77,8 @@ def fit(
     n_jobs       processes for the starts, as in `bootstrap`; `seed` draws them; `progress` hears
                  of them
     batch        in one process: how many starts are climbed side by side by one program; chosen by
-                 size if not given (see `bootstrap`), 1 for one after the other
+                 size if not given (see `bootstrap`), 1 for one after the other, as with a
+                 checkpoint
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
                  then those of outer products, and that this is a maximum rests on the gradient
     checkpoint   a folder that keeps climbs, finished and under way: after an interruption the same
@@ -105,6 +106,8 @@ def fit(
             f"(--free NAME): {', '.join(held)}."
         )
     paths = starting_points(likelihood, restrictions, start, starts, seed)
+    if batch is None and checkpoint is not None:
+        batch = 1  # what a batch answers depends on its members, who differ after a resumption
     width = chosen_width(likelihood, len(paths), n_jobs, batch)
     asked = {"start": start, "starts": starts, "fixed": fixed or {}, "free": free}
     asked |= {"constraints": constraints, "seed": seed, "batch": width}
