@@ -12,7 +12,7 @@ from pomdpfit._checkpoint import open_checkpoint
 from pomdpfit._errors import EstimationError
 from pomdpfit._fingerprint import model_fingerprint, theta_fingerprint
 from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
-from pomdpfit._parallel import run_parallel
+from pomdpfit._parallel import run_as_finished
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._progress import RESUMED, Progress, silent, telling_failures
@@ -141,7 +141,8 @@ def _replications(
     say(what, done, total, failed)
     # In this order the first results are of all cells.
     missing.sort(key=lambda part: part[1].start)
-    for part, rows in run_parallel(_run_part, (study,), ((part,) for part in missing), n_jobs):
+    tasks = ((part,) for part in missing)
+    for _, (part, rows) in run_as_finished(_run_part, (study,), tasks, n_jobs):
         found[part] = rows
         if folder is not None:
             write_rows(_path(folder, part), rows)
