@@ -16,7 +16,7 @@ from pomdpfit._curvature import curvature
 from pomdpfit._errors import ImpossibleObservationError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
-from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
+from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
@@ -40,7 +40,7 @@ from pomdpfit._value_moves import SharedMoves, ValueMoves
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
-class Likelihood(AbstractLikelihood):
+class Likelihood(MovableLikelihood):
     """The log-likelihood of one panel as a function of theta, compiled once.
 
     Results carry `start`; handing it to the next call saves most of the work of the solver.

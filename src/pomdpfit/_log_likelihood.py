@@ -149,16 +149,6 @@ class AbstractLikelihood(abc.ABC):
         terms, scores = self.push(theta, directions, part=part, start=start, among=weights > 0)
         return terms, scores if (weights == 1).all() else scores * np.sqrt(weights)[:, None, None]
 
-    @abc.abstractmethod
-    def on(
-        self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
-    ) -> "AbstractLikelihood":
-        """The same likelihood of another panel, with what is compiled.
-
-        contexts  the table of covariates by which the panel's rows are numbered; those of the
-                  panel if not given
-        """
-
     def take_jobs(self, n_jobs: int | None) -> int | None:
         """Use so many processes for each evaluation if it can be spread; those that are left."""
         return n_jobs
@@ -201,3 +191,17 @@ class AbstractLikelihood(abc.ABC):
     @abc.abstractmethod
     def simulate(self, theta: Theta, seed: int) -> Panel:
         """A panel drawn at theta with the same agents, lengths, first z and covariates."""
+
+
+class MovableLikelihood(AbstractLikelihood):
+    """A likelihood that can be moved to other panels, chunk by chunk of a data set."""
+
+    @abc.abstractmethod
+    def on(
+        self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
+    ) -> "MovableLikelihood":
+        """The same likelihood of another panel, with what is compiled.
+
+        contexts  the table of covariates by which the panel's rows are numbered; those of the
+                  panel if not given
+        """

@@ -5,7 +5,7 @@ from typing import Any
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
-from pomdpfit._log_likelihood import AbstractLikelihood
+from pomdpfit._log_likelihood import AbstractLikelihood, MovableLikelihood
 from pomdpfit._own_code import require_instance
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
@@ -33,7 +33,10 @@ class Setting:
         """The likelihood of the panel (or of another one) under this model."""
         panel = self.panel if panel is None else panel
         if isinstance(panel, PanelScan):
-            return StreamedLikelihood(lambda part: self.likelihood(space, part), panel)
+            return StreamedLikelihood(lambda part: self._in_memory(space, part), panel)
+        return self._in_memory(space, panel)
+
+    def _in_memory(self, space: ParameterSpace | None, panel: Panel) -> MovableLikelihood:
         if self.model is None:
             raise EstimationError(
                 "this estimate was loaded without its model: hand it over, as in "

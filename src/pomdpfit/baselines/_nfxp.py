@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from pomdpfit._errors import ImpossibleObservationError, ModelError
-from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
+from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
 from pomdpfit._model import Primitives
 from pomdpfit._names_read import names_read
 from pomdpfit._panel import Panel
@@ -34,7 +34,7 @@ from pomdpfit.baselines._mdp import (
 )
 
 
-class NFXPLikelihood(AbstractLikelihood):
+class NFXPLikelihood(MovableLikelihood):
     """The log-likelihood of a panel under a fully observed model, and its exact derivatives."""
 
     def __init__(self, mdp: MDP, panel: Panel, space: ParameterSpace | None = None) -> None:

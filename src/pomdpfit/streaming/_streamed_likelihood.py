@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pomdpfit._errors import EstimationError, PomdpfitError
-from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
+from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, MovableLikelihood, Part
 from pomdpfit._panel import Panel
 from pomdpfit._parallel import run_parallel
 from pomdpfit._types import Array, Bool, Float, Theta
@@ -33,7 +33,7 @@ class StreamedLikelihood(AbstractLikelihood):
 
     def __init__(
         self,
-        make: Callable[[Panel], AbstractLikelihood],
+        make: Callable[[Panel], MovableLikelihood],
         scan: PanelScan,
         n_jobs: int | None = None,
     ) -> None:
@@ -136,10 +136,6 @@ class StreamedLikelihood(AbstractLikelihood):
             "a panel in the shape of a data set that is streamed would not fit memory: use "
             "pf.simulate_parquet, or fit a sample."
         )
-
-    def on(self, panel: Panel, contexts: Any = None) -> AbstractLikelihood:
-        """The likelihood of a panel in memory."""
-        return self._inner.on(panel, contexts)
 
     def _share(self, weights: np.ndarray, k: int) -> np.ndarray:
         """The weights of one file's agents; one for all where they are all the same."""

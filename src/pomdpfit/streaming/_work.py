@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from pomdpfit._errors import PomdpfitError
-from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
+from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
 from pomdpfit._panel import Panel
 from pomdpfit._types import Array, Float, Theta
 from pomdpfit.streaming._scan import PanelScan
@@ -33,7 +33,7 @@ class Work:
     """
 
     def __init__(
-        self, likelihood: AbstractLikelihood, contexts: Contexts | None, scan: PanelScan
+        self, likelihood: MovableLikelihood, contexts: Contexts | None, scan: PanelScan
     ) -> None:
         self.likelihood, self.contexts, self.scan = likelihood, contexts, scan
         self._solved: tuple[Theta, Array] | None = None
@@ -92,7 +92,7 @@ class Work:
             rows = triangle(rows, scores * np.sqrt(here)[:, None, None])
         return Sums(parts, rows, terms.residual, terms.steps)
 
-    def _chunks(self, number: int) -> Iterator[AbstractLikelihood]:
+    def _chunks(self, number: int) -> Iterator[MovableLikelihood]:
         for panel in ahead(self.scan.chunks(number)):
             yield self.likelihood.on(panel, self.contexts)
 
