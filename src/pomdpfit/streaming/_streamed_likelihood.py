@@ -1,7 +1,6 @@
 """The log-likelihood of a data set: the sum of those of its files, each found chunk by chunk."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
