@@ -296,7 +296,9 @@ def test_uncorrected_is_each_stage_alone(two_step):
     np.testing.assert_array_equal(V[0, 1:], 0)
     np.testing.assert_array_equal(V[1:, 0], 0)
     # A first stage that is estimated can only add.
-    assert (np.diag(found.covariance("hessian"))[1:] > np.diag(V)[1:]).all()
+    added = np.diag(found.covariance("hessian"))[1:] - np.diag(V)[1:]
+    assert added[0] > 1e-3
+    assert added[1] > -1e-15  # by design nothing but rounding
 
 
 def test_the_sandwich_of_two_stages_is_what_the_jackknife_finds(two_step):
