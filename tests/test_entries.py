@@ -229,6 +229,15 @@ def test_a_projection_is_the_nearest_feasible_point(seed):
     np.testing.assert_allclose(project(entries, x), x, atol=1e-11)
 
 
+@given(st.floats(0.01, 1e6), st.floats(-1e6, 1e6), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_an_entry_with_its_own_equation_has_its_value_to_the_last_bit(first, second, seed):
+    entries = entries_of(SPACE, [f"RC = {first!r}", f"slope[1] = {second!r}"], leaves=FREE)
+    phi = np.random.default_rng(seed).normal(0.0, 10.0, len(entries.names))
+    found = dict(zip(entries.names, project(entries, phi), strict=True))
+    assert (found["RC"], found["slope[1]"]) == (first, second)
+
+
 def test_bounds_alone_are_a_clip():
     space = ParameterSpace({"b": pf.Parameter(np.ones(3), pf.Interval(-1, 2))})
     x = project(entries_of(space), np.array([-3.0, 0.5, 9.0]))

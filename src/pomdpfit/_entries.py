@@ -55,6 +55,14 @@ class Entries:
         """Which entries lie on a bound."""
         return (phi <= self.low) | (phi >= self.high)
 
+    def pin(self, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        """phi with every entry that an equation alone decides at its value, to the last bit."""
+        alone = np.count_nonzero(self.equations, axis=1) == 1
+        rows, columns = np.nonzero(self.equations[alone])
+        phi = phi.copy()
+        phi[columns] = self.level[alone] / self.equations[alone][rows, columns]
+        return phi
+
     def on_bounds(self, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         """phi between its bounds, and on those that rounding alone keeps it off."""
         near = 1e-13 * np.maximum(1.0, np.abs(phi))
@@ -179,6 +187,7 @@ def project(entries: Entries, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, 
     chapter 23).
     """
     low, high, C = entries.low, entries.high, entries.equations
+    phi = entries.pin(phi)
     gap = C @ phi - entries.level
     inside = (phi >= low).all() and (phi <= high).all()
     if inside and np.max(np.abs(gap), initial=0.0) < _ROUNDING:
@@ -196,7 +205,7 @@ def project(entries: Entries, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, 
         residual = E @ nnls(E, last)[0] - last
         if abs(residual[-1]) > _ROUNDING:  # else nothing is between the bounds
             near = near - size * plane @ residual[:-1] / residual[-1]
-    near = entries.on_bounds(near)
+    near = entries.on_bounds(entries.pin(near))
     scale = np.maximum(1.0, np.abs(C) @ np.abs(near) + np.abs(entries.level))
     if np.max(np.abs(C @ near - entries.level) / scale, initial=0.0) > 1e-9:
         raise ModelError("no parameter values satisfy all restrictions and bounds together.")

@@ -103,6 +103,7 @@ class Work:
 def told() -> Iterator[Progress]:
     """Progress as a bar where there is a terminal; what is compiled or resumed as a line."""
     with progress() as bar:
+        say_done = telling_failures(bar)
 
         def tell(what: str, done: int, total: int, failed: int = 0) -> None:
             if what.startswith(RESUMED) or (what == COMPILING and done == 0):
@@ -110,6 +111,6 @@ def told() -> Iterator[Progress]:
             elif what == COMPILING:
                 return
             else:
-                telling_failures(bar)(what, done, total, failed)
+                say_done(what, done, total, failed)
 
         yield tell

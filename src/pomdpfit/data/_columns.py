@@ -24,6 +24,11 @@ class Columns:
     covariates: tuple[str, ...] = ()
 
     @property
+    def read_beside_z(self) -> list[str]:
+        """The covariates under the names by which a model reads them, the group's number last."""
+        return [*self.covariates, *([] if self.group is None else ["group"])]
+
+    @property
     def names(self) -> list[str]:
         """All columns that are read."""
         further = ([] if self.group is None else [self.group]) + list(self.covariates)

@@ -7,7 +7,8 @@ _SOUND = 1e-10  # reciprocal condition, far above the floor under the eigenvalue
 _GUESSES = 10
 _OFF = 1e-8  # of the way back to the bounds: more is left where bounds all but coincide
 _APART = 1e-14  # of the order of rounding
-_NONE = 1e-100  # less is no curvature: entries measured in its root would overflow when squared
+_NONE = 1e-300  # no more than this is no curvature, and no unit: in its root squares overflow
+_UNIT = 1e50  # in which entries without curvature are measured
 
 
 def bounded_quadratic(
@@ -17,7 +18,9 @@ def bounded_quadratic(
 
     There is one such d. It is guessed which bounds hold, and searched for where that fails.
     """
-    scale = 1.0 / np.sqrt(np.maximum(B.diagonal(), _NONE))
+    curvature = B.diagonal()
+    curved = curvature > _NONE
+    scale = np.where(curved, 1.0 / np.sqrt(np.where(curved, curvature, 1.0)), _UNIT)
     B, g, moves = B * (scale[:, None] * scale), scale * g, jacobian * scale
     d = _guess(B, g, moves, low, high)
     return scale * (_search(B, g, moves, low, high) if d is None else d)

@@ -26,7 +26,7 @@ def check_scan(scan: PanelScan) -> None:
         _require(f"{name} column", getattr(columns, name), str)
     for name in ("observations", "actions", "groups"):
         _require(name, getattr(columns, name), tuple | list | None)
-    width = len(columns.covariates) + (columns.group is not None)
+    width = len(columns.read_beside_z)
     for part in scan.partitions:
         _require("file", part, Partition)
         for name in _COUNTS:

@@ -31,7 +31,6 @@ def panel_of(block: CleanRows, columns: Columns, entry: int | Mapping[Hashable, 
     acted = rectangle(block.a != NO_ACTION)
     continues = followed(present)
     agents = tuple(block.agent[starts].tolist())
-    names = [*columns.covariates, *([] if columns.group is None else ["group"])]
     return Panel(
         z=rectangle(block.z),
         a=np.where(acted, rectangle(block.a), 0),
@@ -43,7 +42,9 @@ def panel_of(block: CleanRows, columns: Columns, entry: int | Mapping[Hashable, 
         entry=entry_epochs(entry, agents),
         agents=agents,
         times=rectangle(block.time),
-        covariates={name: rectangle(block.covariates[:, k]) for k, name in enumerate(names)},
+        covariates={
+            name: rectangle(block.covariates[:, k]) for k, name in enumerate(columns.read_beside_z)
+        },
         groups=tuple(columns.groups or ()),
         observation_labels=kept_labels(columns.observations),
         action_labels=kept_labels(columns.actions),
@@ -56,6 +57,9 @@ def cut(panel: Panel, agents: int, periods: int) -> Iterator[Panel]:
     Nobody has the id, the first observation and the covariates of the piece's first agent, so that
     priors are there for him; he has no rows, and nothing of him is scored.
     """
+    if panel.z.shape == (agents, periods):
+        yield panel
+        return
     for first in range(0, panel.agent_count, agents):
         yield _filled(panel, slice(first, first + agents), agents, periods)
 

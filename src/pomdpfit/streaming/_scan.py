@@ -156,7 +156,7 @@ class PanelScan:
         self, names: Sequence[str], groups: tuple[Hashable, ...] | None = None
     ) -> dict[str, Float[np.ndarray, "C"]]:
         """The distinct rows of these covariates in all files."""
-        there = [*self.columns.covariates, *([] if self.columns.group is None else ["group"])]
+        there = self.columns.read_beside_z
         for name in names:
             if name not in there:
                 raise missing_covariate(name)

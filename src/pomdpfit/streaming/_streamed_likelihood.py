@@ -46,6 +46,7 @@ class StreamedLikelihood(AbstractLikelihood):
         self.model, self.panel, self.space = self._inner.model, scan, self._inner.space  # type: ignore[assignment]
         self.prior = self._inner.prior
         self.scan, self._jobs = scan, n_jobs
+        self._first = np.cumsum([0, *(part.agents for part in scan.partitions)])  # of each file
         scan.check_labels(self.model)
         names = self.space.covariates
         groups = getattr(self.model, "group_labels", lambda: None)()
@@ -140,8 +141,7 @@ class StreamedLikelihood(AbstractLikelihood):
         """The weights of one file's agents; one for all where they are all the same."""
         if weights.strides[0] == 0:
             return weights[:1]
-        before = sum(part.agents for part in self.scan.partitions[:k])
-        return weights[before : before + self.scan.partitions[k].agents]
+        return weights[self._first[k] : self._first[k + 1]]
 
     def _sums(self, what: str, theta: Theta, asked: Callable[[int], tuple]) -> list[Sums]:
         """One answer a file, in the order of the files."""
