@@ -23,6 +23,7 @@ from pomdpfit._kernel import Kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._stencil import Piece, SharedStencil
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers import _lu
 
 _DEGREES = (6, 5, 4, 3, 2, 1)
 _UNKNOWNS = 400  # of the coarse system: its LU is to cost no more than a few sweeps
@@ -62,7 +63,7 @@ class Coarse(eqx.Module):
         table = jnp.zeros((Z, m, Z, m))
         table = table.at[z, i, self.successors[..., None, None], j].add(leads)
         stays = np.einsum("yz,mj->ymzj", np.eye(Z), self.own)
-        return jnp.linalg.inv((stays - table).reshape(Z * m, Z * m))
+        return _lu.inverse((stays - table).reshape(Z * m, Z * m))
 
     def correction(
         self, inverse: Float[Array, "u u"], residual: Float[Array, "Z m"]

@@ -18,6 +18,7 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import size
 from pomdpfit.solvers._coarse import coarse_improvement
 from pomdpfit.solvers._krylov import krylov
+from pomdpfit.solvers._lu import factored, solve
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
@@ -38,8 +39,8 @@ def many_solver(
     apply = jax.vmap(transfer, -1, -1)
     shape = kernel.observations, scheme.size(kernel.states), scheme.coefficients
     if math.prod(shape) <= _DENSE_UP_TO:
-        factors = jax.scipy.linalg.lu_factor(_matrix(apply, shape))
-        return lambda right: _dense(factors, right)
+        by_lu = factored(_matrix(apply, shape))
+        return lambda right: by_lu(right.reshape(-1, right.shape[-1])).reshape(right.shape)
     if plan.order is not None:
         plan = plan.thorough()
         swept = lambda right: sweep(transfer, plan, right, one_run=True)
@@ -64,7 +65,7 @@ def solve_back(
     back = _transposed(transfer, right)
     if right.size <= _DENSE_UP_TO:
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
-        return _dense(jax.scipy.linalg.lu_factor(matrix.T), right[..., None])[..., 0]
+        return solve(matrix.T, right.reshape(-1)).reshape(right.shape)
     if plan.order is not None:
         plan = plan.thorough()
         rows = sweep_back(transfer, plan, reset_rows(transfer))
@@ -90,12 +91,6 @@ def _matrix(apply: Callable[[Many], Many], shape: tuple[int, ...]) -> Float[Arra
     """I - T'(V), written out."""
     m = math.prod(shape)
     return jnp.eye(m) - apply(jnp.eye(m).reshape(*shape, m)).reshape(m, m)
-
-
-def _dense(factors: tuple[Array, Array], right: Many) -> Many:
-    """LU of the whole system."""
-    flat = right.reshape(-1, right.shape[-1])
-    return jax.scipy.linalg.lu_solve(factors, flat).reshape(right.shape)
 
 
 def _level(discount: Float[Array, ""]) -> Callable[[Many, Many], tuple[Many, Many]]:

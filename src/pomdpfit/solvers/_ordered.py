@@ -14,6 +14,7 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
@@ -55,7 +56,7 @@ def with_resets(
     if columns.shape[-1] == 0:
         return swept
     matrix = jnp.eye(columns.shape[-1]) - _reset_values(transfer, columns)
-    after = jnp.linalg.solve(matrix, _reset_values(transfer, swept))
+    after = solve(matrix, _reset_values(transfer, swept))
     return swept + sum(columns[..., r, None] * after[r] for r in range(len(after)))
 
 
@@ -107,4 +108,4 @@ def _stuck(
     matrix = None if own is None else staying_matrix(own, len(right))
     if matrix is None:
         return _passes(own, right, STUCK, corrected)
-    return jnp.linalg.solve(matrix, right)
+    return solve(matrix, right)

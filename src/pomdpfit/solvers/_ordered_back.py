@@ -11,6 +11,7 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
@@ -44,7 +45,7 @@ def with_resets_back(
     if rows.shape[-1] == 0:
         return swept
     worth = lambda d: jnp.tensordot(reset_columns(transfer), d, ([0, 1, 2], [0, 1, 2]))
-    after = jnp.linalg.solve(jnp.eye(rows.shape[-1]) - worth(rows), worth(swept))
+    after = solve(jnp.eye(rows.shape[-1]) - worth(rows), worth(swept))
     return swept + sum(rows[..., r, None] * after[r] for r in range(len(after)))
 
 
@@ -98,4 +99,4 @@ def _stuck_back(
     matrix = None if own is None else staying_matrix(own, len(right))
     if matrix is None:
         return _passes_back(own, right, STUCK, corrected)
-    return jnp.linalg.solve(matrix.T, right)
+    return solve(matrix.T, right)

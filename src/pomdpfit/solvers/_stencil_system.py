@@ -15,6 +15,7 @@ import numpy as np
 
 from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._lu import factored, inverse
 from pomdpfit.solvers._plan import Plan
 
 _DENSE_UP_TO = 1200
@@ -48,8 +49,8 @@ def _dense(derivative: Stencil) -> Callable[[Array], Array]:
         jnp.broadcast_to(part, derivative.weight.shape) for part in (rows, columns[..., None])
     )
     matrix = jnp.eye(size) - jnp.zeros((size, size)).at[index].add(derivative.weight)
-    factors = jax.scipy.linalg.lu_factor(matrix)
-    return lambda b: jax.scipy.linalg.lu_solve(factors, b.reshape(-1)).reshape(Z, n, c)
+    solve = factored(matrix)
+    return lambda b: solve(b.reshape(-1)).reshape(Z, n, c)
 
 
 def _swept(
@@ -151,6 +152,6 @@ def _own_inverses(derivative: Stencil, sticky: np.ndarray) -> Float[Array, "B m 
             jnp.broadcast_to(rows, weight.shape),
             jnp.broadcast_to(position[..., None], weight.shape),
         )
-        return jnp.linalg.inv(jnp.eye(size) - jnp.zeros((size, size)).at[index].add(weight))
+        return inverse(jnp.eye(size) - jnp.zeros((size, size)).at[index].add(weight))
 
     return jax.vmap(block)(position, weight)
