@@ -83,7 +83,9 @@ def _fit(folder: Path, count: int) -> list[Row]:
     made = _run("make", folder, count)
     found = _run("fit", folder)
     note = (
-        f"{found['steps']} steps, {'converged' if found['converged'] else 'NOT converged'}; peak "
+        f"{found['search']:.0f} s of it a sample of {found['sample']:,} agents, which ended "
+        f"{found['off']:.1f} s.e. off; then {found['steps']} steps, "
+        f"{'converged' if found['converged'] else 'NOT converged'}; peak "
         f"{found['peak'] / 2**30:.2f} GiB; furthest from the truth {found['worst']:.1f} s.e."
     )
     return [Row(f"joint fit, {made['rows']:,} rows", found["seconds"], "s", note=note)]
