@@ -435,3 +435,23 @@ def test_damaged_fits_are_refused(here):
     (here / "fit.zip").write_text("no zip")
     assert "cannot be loaded" in invoke("show", "fit.zip", code=1).stderr
     assert "none.zip: No such file" in invoke("show", "none.zip", code=1).stderr
+
+
+def test_a_folder_is_a_data_set_larger_than_memory():
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    Path("engine.toml").write_text(ENGINE + '[prior]\nkind = "known"\nbelief = [0.9, 0.1]\n')
+    drawn = ["--agents", 40, "--periods", 30, "--seed", 1]
+    invoke("simulate", "engine.toml", *drawn, "--out", "fleet")
+    invoke("simulate", "engine.toml", *drawn, "--out", "fleet.csv")
+    assert list(Path("fleet").glob("*.parquet"))
+    columns = ["--agent", "agent", "--time", "time", "--observation", "z", "--action", "a"]
+    how = ["--estimator", "two-stage", "--starts", 1, "--grid", "linear:5", "--json"]
+    run = lambda data: json.loads(invoke("fit", "engine.toml", data, *columns, *how).stdout)
+    streamed, whole = run("fleet"), run("fleet.csv")
+    assert streamed["llf"] == pytest.approx(whole["llf"], rel=1e-10)
+    assert streamed["params"] == pytest.approx(whole["params"], rel=1e-5)
+    assert streamed["bse"] == pytest.approx(whole["bse"], rel=1e-4)
+    said = invoke(
+        "fit", "engine.toml", "fleet", *columns, "--repair", "split-at-gaps", code=2
+    ).output
+    assert "is a folder" in said
