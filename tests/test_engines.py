@@ -159,6 +159,47 @@ def test_starts_of_a_fit_go_to_workers_and_are_kept_here(engine, on, tmp_path, m
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # read, not climbed again
 
 
+@pytest.mark.parametrize("engine", EVERY)
+def test_a_study_ends_in_the_same_bits(engine, on):
+    bus = pf.baselines.BusEngine(bins=12, increments=3, discount=0.9)
+    theta = {"RC": 60.0, "cost": 1.0, "increment": np.array([0.3, 0.5, 0.2]), "discount": 0.9}
+    options = {
+        "agents": [20],
+        "periods": [2, 4],
+        "replications": 4,
+        "chunk": 2,
+        "estimator": pf.TwoStage(),
+        "fixed": {"RC": 60.0, "cost": 1.0},
+        "skip_hessian": True,
+        "information": 0,
+        "seed": 1,
+    }
+    alone = pf.design(bus, theta, **options, n_jobs=1)
+    with on(engine):
+        found = pf.design(bus, theta, **options)
+    assert found.to_json() == alone.to_json()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files") / "data"
+    means = {"agents": 9, "periods": 5, "seed": 1, "agents_per_file": 3, "prior": PRIOR}
+    return pf.simulate_parquet(ENGINE, TRUTH, folder, grid=pf.Linear(3), **means)
+
+
+@pytest.mark.parametrize("engine", EVERY)
+def test_files_are_summed_to_the_same_bits(engine, on, files):
+    """Workers read the files themselves, and sums come back in the order of the files."""
+    make = lambda part: pf.Likelihood(ENGINE, part, prior=PRIOR, grid=pf.Linear(3))
+    ones, alone = np.ones((9, 2)), pf.StreamedLikelihood(make, files, n_jobs=1)
+    names = alone.space.free_leaves
+    terms, slope = alone.pull(TRUTH, ones, names)
+    with on(engine):
+        found, their_slope = pf.StreamedLikelihood(make, files).pull(TRUTH, ones, names)
+    assert found.total == terms.total
+    assert all(np.array_equal(their_slope[name], slope[name]) for name in names)
+
+
 @pytest.fixture(scope="module", params=[1, 4])
 def side_by_side(request):
     """A bootstrap with hidden states in this process, one after the other and in batches."""
