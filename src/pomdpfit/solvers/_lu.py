@@ -1,6 +1,6 @@
 """Dense systems by LU, of which many may be solved at a time on any number of threads.
 
-jaxlib up to 0.11.1 hands the matrices of a batch to the pool of threads that it is itself run by,
+jaxlib 0.10.2 hands the matrices of a batch to the pool of threads that it is itself run by,
 and waits for them there: on a machine with two cores two such calls at a time wait for ever. So on
 a CPU the matrices of a batch are factored one after the other, which is no slower. The triangular
 systems that remain are not among those calls.
