@@ -246,3 +246,25 @@ def test_a_fit_compiles_its_large_programs_once():
     COMPILED.clear()
     fit(RC=8.0)
     assert not COMPILED
+
+
+def test_gradients_where_a_search_has_gone_far_from_the_plan():
+    """A plan is made at the example, where a bin is left soon; here bad engines hardly move."""
+    model = pf.models.EngineReplacement(bins=90, increments=3, discount=0.9999)
+    theta = {
+        "RC": np.array(9.0),
+        "cost": np.array([0.4, 2.4]),
+        "stay": np.array([0.977, 0.768]),
+        "increment": np.array([[0.03, 0.48, 0.49], [0.97, 0.03, 0.0]]),
+        "discount": np.array(0.9999),
+    }
+    panel = pf.Panel.from_arrays([[0, 2, 4, 4, 4, 5]], [[0, 0, 0, 0, 0]])
+    likelihood = pf.Likelihood(model, panel, prior=pf.KnownPrior([0.9, 0.1]), grid=pf.Linear(5))
+    _, gradient = likelihood.pull(theta, np.ones((1, 2)), ("RC", "cost"))
+    total = lambda name, move: likelihood.terms({**theta, name: theta[name] + move}).total
+    step = 1e-3
+    for move in step * np.eye(2):
+        slope = (total("cost", move) - total("cost", -move)) / (2 * step)
+        assert gradient["cost"] @ move / step == pytest.approx(slope, rel=1e-5)
+    slope = (total("RC", step) - total("RC", -step)) / (2 * step)
+    assert gradient["RC"] == pytest.approx(slope, rel=1e-5)

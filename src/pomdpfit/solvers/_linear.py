@@ -22,6 +22,7 @@ from pomdpfit.solvers._lu import factored, solve
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
+from pomdpfit.solvers._reads import passes_needed
 
 _DENSE_UP_TO = 400
 _MOST_REFINEMENTS = 1000
@@ -42,8 +43,8 @@ def many_solver(
         by_lu = factored(_matrix(apply, shape))
         return lambda right: by_lu(right.reshape(-1, right.shape[-1])).reshape(right.shape)
     if plan.order is not None:
-        plan = plan.thorough()
-        swept = lambda right: sweep(transfer, plan, right, one_run=True)
+        passes = passes_needed(transfer, plan.thorough())
+        swept = lambda right: sweep(transfer, plan, right, passes, one_run=True)
         columns = swept(reset_columns(transfer))
         improve = lambda left: with_resets(transfer, swept(left), columns)
     else:
@@ -67,9 +68,10 @@ def solve_back(
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
         return solve(matrix.T, right.reshape(-1)).reshape(right.shape)
     if plan.order is not None:
-        plan = plan.thorough()
-        rows = sweep_back(transfer, plan, reset_rows(transfer))
-        improve = lambda left: with_resets_back(transfer, sweep_back(transfer, plan, left), rows)
+        passes = passes_needed(transfer, plan.thorough())
+        swept = lambda left: sweep_back(transfer, plan, left, passes)
+        rows = swept(reset_rows(transfer))
+        improve = lambda left: with_resets_back(transfer, swept(left), rows)
     else:
         coarsely = _transposed(coarse_improvement(transfer, kernel, scheme), right)
         improve = _one_column(lambda left: krylov(back, coarsely, left, _INNER))

@@ -59,7 +59,7 @@ def newton_step(transfer: Transfer, step: Callable[[Transfer, Field], Field], ga
 def ordered_step(transfer: Transfer, plan: Plan, gap: Field) -> Field:
     """The same of a gap without its middle, up to what the passes of the sweep leave."""
     columns = reset_columns(transfer)
-    swept = sweep(transfer, plan, jnp.concatenate([gap[..., None], columns], axis=-1))
+    swept = sweep(transfer, plan, jnp.concatenate([gap[..., None], columns], axis=-1), plan.passes)
     return with_resets(transfer, swept[..., :1], swept[..., 1:])[..., 0]
 
 

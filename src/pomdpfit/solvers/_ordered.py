@@ -17,6 +17,7 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
+    Count,
     Reads,
     corrections,
     reads_ahead,
@@ -61,7 +62,12 @@ def with_resets(
 
 
 def sweep(
-    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"], *, one_run: bool = False
+    transfer: Transfer,
+    plan: Plan,
+    right: Float[Array, "Z n c q"],
+    passes: Count,
+    *,
+    one_run: bool = False,
 ) -> Float[Array, "Z n c q"]:
     """L^-1 right, up to what the passes leave."""
     Z, n, c, q = right.shape
@@ -81,7 +87,7 @@ def sweep(
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)
-            new = _passes(own, arriving(d, z, like), plan.passes, corrected[z])
+            new = _passes(own, arriving(d, z, like), passes, corrected[z])
             return d.at[z].set(jax.lax.optimization_barrier(new)), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
@@ -89,7 +95,7 @@ def sweep(
 
 
 def _passes(
-    own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], count: Count, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None:

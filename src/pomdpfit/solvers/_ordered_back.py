@@ -15,6 +15,7 @@ from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
+    Count,
     Reads,
     corrections,
     reads_ahead,
@@ -50,7 +51,7 @@ def with_resets_back(
 
 
 def sweep_back(
-    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"]
+    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"], passes: Count
 ) -> Float[Array, "Z n c q"]:
     """L^-T right, up to what the passes leave."""
     Z, n, c, q = right.shape
@@ -69,7 +70,7 @@ def sweep_back(
 
         def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, like)
-            return settle(d, z, _passes_back(own, d[z], plan.passes, corrected[z]), like), None
+            return settle(d, z, _passes_back(own, d[z], passes, corrected[z]), like), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
@@ -79,7 +80,7 @@ def sweep_back(
 
 
 def _passes_back(
-    own: Reads | None, right: Float[Array, "m q"], count: int, corrected: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], count: Count, corrected: Float[Array, "m"]
 ) -> Float[Array, "m q"]:
     """The forward passes transposed."""
     if own is None:

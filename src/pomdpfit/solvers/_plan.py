@@ -11,16 +11,19 @@ A plan only shapes a preconditioner: a poor one costs time, never accuracy.
 import dataclasses
 import math
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pomdpfit._kernel import Kernel
+from pomdpfit._types import Array, Float, Int
 
 _STICKY = 0.5  # a chance of staying above which a block is factorised, if the sweep begins there
 _MOST_STICKY = 4
 _WANTED = 1e-4  # what passes over the chance of staying leave of an error
 _MOST_PASSES = 30
+_MOST_PASSES_NOW = 300  # leave 1e-4 of an error at a chance of 0.97
 SELDOM = 1 / 3  # a chance of staying up to which corrected passes cannot make an error larger
 _ROUGH = 1e-2  # what corrected passes leave of the roughest errors; of smooth ones far less is left
 
@@ -85,3 +88,10 @@ def _passes(chance: float) -> int:
     if chance <= SELDOM:
         return math.ceil(math.log(_ROUGH) / math.log(chance / (1 - chance)))
     return min(math.ceil(math.log(_WANTED) / math.log(chance)), _MOST_PASSES)
+
+
+def enough_passes(chance: Float[Array, ""]) -> Int[Array, ""]:
+    """The same for plain passes, under JAX and with a higher limit."""
+    chance = jnp.clip(chance, 1e-9, 1 - 1e-9)
+    wanted = jnp.ceil(math.log(_WANTED) / jnp.log(chance))
+    return jnp.where(chance <= SELDOM, 0, jnp.minimum(wanted, _MOST_PASSES_NOW)).astype(int)
