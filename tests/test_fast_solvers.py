@@ -10,8 +10,8 @@ import pomdpfit as pf
 from pomdpfit._bellman import Transfer, bellman_operator
 from pomdpfit._fixed_point import cold_start
 from pomdpfit._kernel import Kernel, Pattern
-from pomdpfit._model import Primitives
-from pomdpfit._solve import solve_primitives
+from pomdpfit._model import Primitives, checked_primitives
+from pomdpfit._solve import solve_primitives, solved_state
 from pomdpfit.solvers import _newton, make_plan, many_solver, solve_back
 
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
@@ -248,18 +248,31 @@ def test_a_fit_compiles_its_large_programs_once():
     assert not COMPILED
 
 
-def test_gradients_where_a_search_has_gone_far_from_the_plan():
-    """A plan is made at the example, where a bin is left soon; here bad engines hardly move."""
-    model = pf.models.EngineReplacement(bins=90, increments=3, discount=0.9999)
-    theta = {
-        "RC": np.array(9.0),
-        "cost": np.array([0.4, 2.4]),
-        "stay": np.array([0.977, 0.768]),
-        "increment": np.array([[0.03, 0.48, 0.49], [0.97, 0.03, 0.0]]),
-        "discount": np.array(0.9999),
-    }
+FAR = {
+    "RC": np.array(9.0),
+    "cost": np.array([0.4, 2.4]),
+    "stay": np.array([0.977, 0.768]),
+    "increment": np.array([[0.03, 0.48, 0.49], [0.97, 0.03, 0.0]]),
+    "discount": np.array(0.9999),
+}
+
+
+@pytest.fixture
+def near():
+    """A plan is made at the example, where a bin is left soon; at FAR bad engines hardly move."""
+    return pf.models.EngineReplacement(bins=90, increments=3, discount=0.9999)
+
+
+def test_newton_steps_where_a_search_has_gone_far_from_the_plan(near):
+    plan = make_plan(checked_primitives(near, near.example()).kernel)
+    far = checked_primitives(near, FAR)
+    assert solved_state(far, pf.Linear(5), pf.Newton(), plan, None).steps <= 8
+
+
+def test_gradients_where_a_search_has_gone_far_from_the_plan(near):
+    theta = FAR
     panel = pf.Panel.from_arrays([[0, 2, 4, 4, 4, 5]], [[0, 0, 0, 0, 0]])
-    likelihood = pf.Likelihood(model, panel, prior=pf.KnownPrior([0.9, 0.1]), grid=pf.Linear(5))
+    likelihood = pf.Likelihood(near, panel, prior=pf.KnownPrior([0.9, 0.1]), grid=pf.Linear(5))
     _, gradient = likelihood.pull(theta, np.ones((1, 2)), ("RC", "cost"))
     total = lambda name, move: likelihood.terms({**theta, name: theta[name] + move}).total
     step = 1e-3

@@ -22,9 +22,10 @@ from pomdpfit.solvers._lu import factored, solve
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
-from pomdpfit.solvers._reads import passes_needed
+from pomdpfit.solvers._staying import staying
 
 _DENSE_UP_TO = 400
+_LEAVE = 1e-4  # of an error, by a sweep: a refinement costs a use of T' too, and passes are cheap
 _MOST_REFINEMENTS = 1000
 _PATIENCE = 30  # refinements that bring nothing
 _INNER = 1e-4  # of a refinement by Krylov's method
@@ -43,8 +44,8 @@ def many_solver(
         by_lu = factored(_matrix(apply, shape))
         return lambda right: by_lu(right.reshape(-1, right.shape[-1])).reshape(right.shape)
     if plan.order is not None:
-        passes = passes_needed(transfer, plan.thorough())
-        swept = lambda right: sweep(transfer, plan, right, passes, one_run=True)
+        stays = staying(transfer, plan, _LEAVE)
+        swept = lambda right: sweep(transfer, plan, right, stays, one_run=True)
         columns = swept(reset_columns(transfer))
         improve = lambda left: with_resets(transfer, swept(left), columns)
     else:
@@ -68,8 +69,8 @@ def solve_back(
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
         return solve(matrix.T, right.reshape(-1)).reshape(right.shape)
     if plan.order is not None:
-        passes = passes_needed(transfer, plan.thorough())
-        swept = lambda left: sweep_back(transfer, plan, left, passes)
+        stays = staying(transfer, plan, _LEAVE)
+        swept = lambda left: sweep_back(transfer, plan, left, stays)
         rows = swept(reset_rows(transfer))
         improve = lambda left: with_resets_back(transfer, swept(left), rows)
     else:

@@ -14,8 +14,10 @@ from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._relative_value_iteration import extrapolated
+from pomdpfit.solvers._staying import staying
 
 _PATIENCE = 30  # steps without a smaller residual, after which value iteration takes over
+_LEAVE = 1e-2  # of an error, by a sweep: the next step makes it good
 
 Field = Float[Array, "Z n c"]
 
@@ -59,7 +61,8 @@ def newton_step(transfer: Transfer, step: Callable[[Transfer, Field], Field], ga
 def ordered_step(transfer: Transfer, plan: Plan, gap: Field) -> Field:
     """The same of a gap without its middle, up to what the passes of the sweep leave."""
     columns = reset_columns(transfer)
-    swept = sweep(transfer, plan, jnp.concatenate([gap[..., None], columns], axis=-1), plan.passes)
+    right = jnp.concatenate([gap[..., None], columns], axis=-1)
+    swept = sweep(transfer, plan, right, staying(transfer, plan, _LEAVE))
     return with_resets(transfer, swept[..., :1], swept[..., 1:])[..., 0]
 
 
@@ -92,9 +95,10 @@ def _steps(
         residual = size(gap)
         idle = jnp.where((residual < state.least) & (state.idle <= _PATIENCE), 0, state.idle + 1)
         transfer = Transfer(operator.stencil, state.share, state.turn, beta)
-        new = state.coefficients + newton_step(transfer, step, gap)
+        change = newton_step(transfer, step, gap)
         plain = extrapolated(state.coefficients, state.image, beta)
-        new = jnp.where((idle <= _PATIENCE) & jnp.all(jnp.isfinite(new)), new, plain)
+        good = (idle <= _PATIENCE) & jnp.isfinite(size(change))
+        new = jnp.where(good, state.coefficients + change, plain)
         return at(new, state.steps + 1, jnp.minimum(residual, state.least), idle)
 
     def proceed(state: _State) -> Array:

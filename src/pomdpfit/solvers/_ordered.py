@@ -17,15 +17,13 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
-    Count,
     Reads,
-    corrections,
     reads_ahead,
     reads_own,
     resets,
     runs,
-    staying_matrix,
 )
+from pomdpfit.solvers._staying import Count, Staying, staying_matrix
 
 STUCK = 200  # passes over a large block where one may stay for ever
 
@@ -65,7 +63,7 @@ def sweep(
     transfer: Transfer,
     plan: Plan,
     right: Float[Array, "Z n c q"],
-    passes: Count,
+    stays: Staying,
     *,
     one_run: bool = False,
 ) -> Float[Array, "Z n c q"]:
@@ -73,7 +71,7 @@ def sweep(
     Z, n, c, q = right.shape
     order = np.array(plan.order)
     rank = jnp.asarray(np.argsort(order))
-    corrected = corrections(transfer, plan)
+    passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
     def arriving(d: Array, z: Array | int, like: int | None) -> Array:
@@ -95,7 +93,10 @@ def sweep(
 
 
 def _passes(
-    own: Reads | None, right: Float[Array, "m q"], count: Count, corrected: Float[Array, "m"]
+    own: Reads | None,
+    right: Float[Array, "m q"],
+    count: Count,
+    corrected: Float[Array, "m"],
 ) -> Float[Array, "m q"]:
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None:

@@ -15,15 +15,13 @@ from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
-    Count,
     Reads,
-    corrections,
     reads_ahead,
     reads_own,
     resets,
     runs,
-    staying_matrix,
 )
+from pomdpfit.solvers._staying import Count, Staying, staying_matrix
 
 
 def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -51,13 +49,13 @@ def with_resets_back(
 
 
 def sweep_back(
-    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"], passes: Count
+    transfer: Transfer, plan: Plan, right: Float[Array, "Z n c q"], stays: Staying
 ) -> Float[Array, "Z n c q"]:
     """L^-T right, up to what the passes leave."""
     Z, n, c, q = right.shape
     order = np.array(plan.order)
     rank = jnp.asarray(np.argsort(order))
-    corrected = corrections(transfer, plan)
+    passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
     def settle(d: Array, z: Array | int, block: Array, like: int | None) -> Array:
@@ -80,7 +78,10 @@ def sweep_back(
 
 
 def _passes_back(
-    own: Reads | None, right: Float[Array, "m q"], count: Count, corrected: Float[Array, "m"]
+    own: Reads | None,
+    right: Float[Array, "m q"],
+    count: Count,
+    corrected: Float[Array, "m"],
 ) -> Float[Array, "m q"]:
     """The forward passes transposed."""
     if own is None:

@@ -5,46 +5,33 @@ strongly connected components of that graph carries news from the last to the fi
 Actions that forget everything (resets) are left out of the graph: what they couple is of rank one
 for each of them, and put back by Woodbury's formula.
 
-A plan only shapes a preconditioner: a poor one costs time, never accuracy.
+A plan only shapes a preconditioner: a poor one costs time, not accuracy.
 """
 
 import dataclasses
-import math
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pomdpfit._kernel import Kernel
-from pomdpfit._types import Array, Float, Int
 
 _STICKY = 0.5  # a chance of staying above which a block is factorised, if the sweep begins there
 _MOST_STICKY = 4
-_WANTED = 1e-4  # what passes over the chance of staying leave of an error
-_MOST_PASSES = 30
-_MOST_PASSES_NOW = 300  # leave 1e-4 of an error at a chance of 0.97
-SELDOM = 1 / 3  # a chance of staying up to which corrected passes cannot make an error larger
-_ROUGH = 1e-2  # what corrected passes leave of the roughest errors; of smooth ones far less is left
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """The order of the sweep, or none where observations come back without a reset.
 
-    The first `sticky` blocks are solved densely, the others by `passes` over what stays there.
+    The first `sticky` blocks are solved densely, the others by passes over what stays there.
     `ahead` and `own` say which slots of each action ever lead on, and which ever stay.
     """
 
     order: tuple[int, ...] | None
     sticky: int = 0
-    passes: int = 0
     ahead: tuple[tuple[int, ...], ...] = ()
     own: tuple[tuple[int, ...], ...] = ()
-
-    def thorough(self) -> "Plan":
-        """For linear systems: a refinement costs a use of T' beside its sweep; a pass is less."""
-        return dataclasses.replace(self, passes=2 * self.passes)
 
 
 def make_plan(kernel: Kernel) -> Plan:
@@ -69,29 +56,6 @@ def make_plan(kernel: Kernel) -> Plan:
     return Plan(
         tuple(map(int, order)),
         sticky,
-        _passes(chance[sticky:].max(initial=0.0)),
         tuple(tuple(map(int, np.flatnonzero(row))) for row in ahead),
         tuple(tuple(map(int, np.flatnonzero(row))) for row in own),
     )
-
-
-def _passes(chance: float) -> int:
-    """How many passes leave no more of an error than is wanted.
-
-    An error that belief moves carry to mu times itself shrinks by chance mu a plain pass, and by
-    chance (1 - mu) / (1 - chance) a corrected one.
-    """
-    if chance == 0:
-        return 0
-    if chance >= 1:
-        return _MOST_PASSES
-    if chance <= SELDOM:
-        return math.ceil(math.log(_ROUGH) / math.log(chance / (1 - chance)))
-    return min(math.ceil(math.log(_WANTED) / math.log(chance)), _MOST_PASSES)
-
-
-def enough_passes(chance: Float[Array, ""]) -> Int[Array, ""]:
-    """The same for plain passes, under JAX and with a higher limit."""
-    chance = jnp.clip(chance, 1e-9, 1 - 1e-9)
-    wanted = jnp.ceil(math.log(_WANTED) / jnp.log(chance))
-    return jnp.where(chance <= SELDOM, 0, jnp.minimum(wanted, _MOST_PASSES_NOW)).astype(int)

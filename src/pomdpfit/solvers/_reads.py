@@ -9,13 +9,10 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Bool, Float, Int
-from pomdpfit.solvers._plan import SELDOM, Plan, enough_passes
-
-Count = int | Int[Array, ""]
+from pomdpfit.solvers._plan import Plan
 
 _SHORT = 8  # in runs of fewer observations laws are looked up on the way
 _MOST_RUNS = 3
-_DENSE_UP_TO = 1200  # coefficients in a block
 
 
 class Run(NamedTuple):
@@ -119,48 +116,6 @@ def _reads(
 
 def _counting(reads: Reads, counts: Bool[Array, "k"]) -> Reads:
     return reads._replace(weight=jnp.where(counts[:, None, None, None], reads.weight, 0.0))
-
-
-def corrections(transfer: Transfer, plan: Plan) -> Float[Array, "Z m"]:
-    """1 / (1 - chance of staying), discounted, where that is seldom; one elsewhere.
-
-    With it a pass takes away what would be the whole error if no belief moved while one stays.
-    """
-    chance = _chance_of_staying(transfer, plan)
-    c = 1 if transfer.turn is None else 2
-    return jnp.repeat(jnp.where(chance <= SELDOM, 1.0 / (1.0 - chance), 1.0), c, axis=1)
-
-
-def passes_needed(transfer: Transfer, plan: Plan) -> Int[Array, ""]:
-    """The passes of the plan, or as many more as the chance of staying at this theta asks for.
-
-    A plan is made at one theta. Where a search has gone since, one may stay ten times as long, and
-    what too few passes leave would grow from one observation to the next.
-    """
-    chance = _chance_of_staying(transfer, plan)[np.array(plan.order)[plan.sticky :]]
-    return jnp.maximum(plan.passes, enough_passes(chance.max(initial=0.0)))
-
-
-def _chance_of_staying(transfer: Transfer, plan: Plan) -> Float[Array, "Z n"]:
-    Z, _, n = transfer.share.shape
-    here = jnp.arange(Z)[:, None]
-    chance = jnp.zeros((Z, n))
-    for piece in transfer.stencil.pieces:
-        rows = np.array(piece.law)
-        for b, a in enumerate(piece.actions):
-            for k in plan.own[a]:
-                sigma = piece.weight[:, b, k, :, :: piece.weight.shape[-1], 0].sum(axis=-1)[rows]
-                stays = piece.successors[:, b, k, None] == here
-                chance += jnp.where(stays, transfer.share[:, a] * sigma, 0.0)
-    return chance
-
-
-def staying_matrix(own: Reads, size: int) -> Float[Array, "m m"] | None:
-    """I - (what z reads from itself), while it is small enough to be factorised."""
-    if size > _DENSE_UP_TO:
-        return None
-    identity = jnp.eye(size)
-    return identity - own(lambda _: identity)
 
 
 def forgets(piece: Piece) -> bool:
