@@ -1,6 +1,9 @@
 """Panels larger than memory: rows a second beside the panel in memory, peaks, a whole fit."""
 
+import contextlib
+import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ from benchmarks.row import Row
 from benchmarks.size import Size
 
 _CASE = "benchmarks.stream_case"
+_FILES = 8  # that workers share
 _MINUTES = 3600.0  # seconds that one measurement may take
 
 
@@ -18,6 +22,7 @@ def rows(size: Size) -> list[Row]:
         try:
             return [
                 *_beside_memory(Path(folder) / "small", size.stream_rows),
+                *_workers(Path(folder) / "shared", size.stream_rows),
                 *_large(Path(folder) / "large", size.stream_large),
                 *_fit(Path(folder) / "fit", size.stream_fit),
             ]
@@ -55,6 +60,41 @@ def _beside_memory(folder: Path, count: int) -> list[Row]:
             "bytes a row",
             note=f"{made['seconds']:.0f} s and {made['scan']:.1f} s",
         ),
+    ]
+
+
+@contextlib.contextmanager
+def _on_cores(count: int) -> Iterator[None]:
+    """Processes that are started here have so many cores."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(every)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
+
+
+def _workers(folder: Path, count: int) -> list[Row]:
+    """How an evaluation gets shorter with processes, each with a core of its own."""
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    _run("make", folder, count, _FILES)
+    cores = len(os.sched_getaffinity(0))
+    found = {}
+    for workers in (1, 2, 4, 8):
+        if workers <= cores:
+            with _on_cores(workers):
+                found[workers] = _run("workers", folder, workers)
+    one = found.pop(1)
+    note = f"{one['rows']:,} rows in {one['files']} files, {one['seconds']:.2f} s with one"
+    return [
+        Row(
+            f"shared by {workers} processes, a core for each",
+            one["seconds"] / each["seconds"],
+            "times as fast as one",
+            note=note,
+        )
+        for workers, each in found.items()
     ]
 
 

@@ -269,6 +269,36 @@ def test_newton_steps_where_a_search_has_gone_far_from_the_plan(near):
     assert solved_state(far, pf.Linear(5), pf.Newton(), plan, None).steps <= 8
 
 
+def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():
+    """Where a fit of groups 3 and 4 went by: passes that do for values left more than all of it."""
+    model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
+    dynamics = {
+        "stay": [0.973, 0.975],
+        "increment": [[0.041, 0.433, 0.504, 0.022], [0.259, 0.694, 0.047, 0.0]],
+        "discount": 0.9999,
+    }
+    near = pf.solve(
+        model,
+        {"RC": -0.6, "cost": [-25.5, 10.9], **dynamics},
+        grid=pf.Smooth(15),
+        solver=pf.RelativeValueIteration(max_steps=300),
+        throw=False,
+    )
+    there = checked_primitives(model, {"RC": -0.656, "cost": [-26.2, 11.0], **dynamics})
+    image, transfer = bellman_operator(there, near.grid).with_derivative(near.coefficients)
+    gap, plan = image - near.coefficients, make_plan(there.kernel)
+    change = jax.jit(lambda gap: _newton.ordered_step(transfer, plan, gap, 1))(gap)
+    left = gap - change + transfer(change)
+    assert jnp.abs(left).max() < 0.2 * jnp.abs(gap).max()
+
+
+@pytest.mark.parametrize("grid", [pf.Linear(15), pf.Smooth(15)])
+def test_newton_mends_sweeps_with_too_few_passes(grid, monkeypatch):
+    monkeypatch.setattr(_newton, "_LEAVE", 0.5)
+    model = pf.models.EngineReplacement(bins=60, increments=4, discount=0.9999)
+    assert pf.solve(model, model.example(), grid=grid).steps <= 60
+
+
 def test_gradients_where_a_search_has_gone_far_from_the_plan(near):
     theta = FAR
     panel = pf.Panel.from_arrays([[0, 2, 4, 4, 4, 5]], [[0, 0, 0, 0, 0]])

@@ -14,12 +14,14 @@ from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._relative_value_iteration import extrapolated
-from pomdpfit.solvers._staying import staying
+from pomdpfit.solvers._staying import Count, staying
 
 _PATIENCE = 30  # steps without a smaller residual, after which value iteration takes over
 _LEAVE = 1e-2  # of an error, by a sweep: the next step makes it good
+_DOUBT = 4  # such steps, after which sweeps make twice the passes
 
 Field = Float[Array, "Z n c"]
+Step = Callable[[Transfer, Field, Count], Field]
 
 
 class Newton(AbstractSolver):
@@ -37,32 +39,36 @@ class Newton(AbstractSolver):
 
     def run(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
         """Some eight ordered steps from a cold start at a discount of 0.9999, four from a warm."""
-        step: Callable[[Transfer, Field], Field]
+        step: Step
         if plan.order is not None:
-            step = lambda transfer, gap: ordered_step(transfer, plan, gap)
+            step = lambda transfer, gap, effort: ordered_step(transfer, plan, gap, effort)
         else:
             # Once, for the policy at the start: it only guides, and its LU costs many sweeps.
             kernel, scheme = operator.primitives.kernel, operator.scheme
             improve = coarse_improvement(operator.derivative(start), kernel, scheme)
-            step = lambda transfer, gap: krylov_step(transfer, improve, gap)
+            step = lambda transfer, gap, _: krylov_step(transfer, improve, gap)
         return _steps(operator, start, step, self.tolerance, self.max_steps)
 
 
-def newton_step(transfer: Transfer, step: Callable[[Transfer, Field], Field], gap: Field) -> Field:
+def newton_step(transfer: Transfer, step: Step, gap: Field, effort: Count) -> Field:
     """(I - T'(V))^-1 gap, nearly.
 
     The middle of the gap is taken out first: (I - T') 1 = (1 - beta) 1 holds exactly.
     """
     level = middle(gap)
-    change = step(transfer, gap.at[..., 0].add(-level))
+    change = step(transfer, gap.at[..., 0].add(-level), effort)
     return change.at[..., 0].add(level / (1.0 - transfer.discount))
 
 
-def ordered_step(transfer: Transfer, plan: Plan, gap: Field) -> Field:
-    """The same of a gap without its middle, up to what the passes of the sweep leave."""
+def ordered_step(transfer: Transfer, plan: Plan, gap: Field, effort: Count) -> Field:
+    """The same of a gap without its middle, up to what the passes of the sweep leave.
+
+    Where slopes are kept, what is left at one observation may grow on the way to the next.
+    """
     columns = reset_columns(transfer)
     right = jnp.concatenate([gap[..., None], columns], axis=-1)
-    swept = sweep(transfer, plan, right, staying(transfer, plan, _LEAVE))
+    stays = staying(transfer, plan, _LEAVE if transfer.turn is None else _LEAVE**2)
+    swept = sweep(transfer, plan, right, stays.longer(effort))
     return with_resets(transfer, swept[..., :1], swept[..., 1:])[..., 0]
 
 
@@ -74,36 +80,39 @@ class _State(NamedTuple):
     steps: Array
     least: Array  # residual so far, and for how many steps it has not been beaten
     idle: Array
+    effort: Array  # of sweeps; zero once their steps are not used any more
 
 
 def _steps(
     operator: BellmanOperator,
     start: Array,
-    step: Callable[[Transfer, Field], Field],
+    step: Step,
     tolerance: float,
     max_steps: int,
 ) -> SolverState:
     """One evaluation of T with its derivative, and one linear step, each time."""
     beta = operator.primitives.discount
 
-    def at(coefficients: Array, steps: Array, least: Array, idle: Array) -> _State:
+    def at(coefficients: Array, *progress: Array) -> _State:
         image, transfer = operator.with_derivative(coefficients)
-        return _State(coefficients, image, transfer.share, transfer.turn, steps, least, idle)
+        return _State(coefficients, image, transfer.share, transfer.turn, *progress)
 
     def body(state: _State) -> _State:
         gap = state.image - state.coefficients
         residual = size(gap)
         idle = jnp.where((residual < state.least) & (state.idle <= _PATIENCE), 0, state.idle + 1)
+        doubled = jnp.where((idle > 0) & (idle % _DOUBT == 0), 2, 1) * state.effort
+        effort = jnp.where(idle <= _PATIENCE, doubled, 0)
         transfer = Transfer(operator.stencil, state.share, state.turn, beta)
-        change = newton_step(transfer, step, gap)
+        change = newton_step(transfer, step, gap, effort)
         plain = extrapolated(state.coefficients, state.image, beta)
         good = (idle <= _PATIENCE) & jnp.isfinite(size(change))
         new = jnp.where(good, state.coefficients + change, plain)
-        return at(new, state.steps + 1, jnp.minimum(residual, state.least), idle)
+        return at(new, state.steps + 1, jnp.minimum(residual, state.least), idle, effort)
 
     def proceed(state: _State) -> Array:
         return unsolved(state.coefficients, state.image, state.steps, tolerance, max_steps)
 
     zero = jnp.asarray(0)
-    end = jax.lax.while_loop(proceed, body, at(start, zero, jnp.asarray(jnp.inf), zero))
+    end = jax.lax.while_loop(proceed, body, at(start, zero, jnp.asarray(jnp.inf), zero, zero + 1))
     return SolverState(end.coefficients, size(end.image - end.coefficients), end.steps)

@@ -30,6 +30,10 @@ class Staying(NamedTuple):
     passes: Int[Array, ""]
     corrections: Float[Array, "Z m"]
 
+    def longer(self, times: Count) -> "Staying":
+        """So many times the passes."""
+        return self._replace(passes=jnp.minimum(times * self.passes, _MOST_PASSES))
+
 
 def staying(transfer: Transfer, plan: Plan, leave: float) -> Staying:
     """At the policy of this transfer, not at the model's example: a search may have gone far.
