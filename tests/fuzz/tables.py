@@ -5,6 +5,7 @@ import decimal
 import functools
 import io
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pandas.errors import PossiblePrecisionLoss
 
 import pomdpfit as pf
 from tests.fuzz import panel_checks
@@ -51,7 +53,9 @@ def _parquet(frame: pd.DataFrame, **options: Any) -> bytes:
 def _stata(frame: pd.DataFrame, version: int = 118, **options: Any) -> bytes:
     stream = io.BytesIO()
     stamp = datetime.datetime(2020, 1, 1)
-    frame.to_stata(stream, write_index=False, version=version, time_stamp=stamp, **options)
+    with warnings.catch_warnings():  # of whole numbers beyond 2^53: they are what is wanted
+        warnings.simplefilter("ignore", PossiblePrecisionLoss)
+        frame.to_stata(stream, write_index=False, version=version, time_stamp=stamp, **options)
     return stream.getvalue()
 
 
