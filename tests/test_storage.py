@@ -696,6 +696,28 @@ def test_a_column_is_of_the_type_that_it_says(kind):
         Reader(lambda name: np.zeros(1, dtype=np.int64), _classes.unpack_object).decode(content)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"datetime": ["2001-02-03", 0, "x" * 400]}, "not the name of a time zone"),
+        ({"datetime": ["2001-02-03", 0, "../../etc/passwd"]}, "not the name of a time zone"),
+        (
+            {
+                "array": {
+                    "distinct": {"frame": {"index": [[None], [0, 10**15, 1]], "columns": []}},
+                    "codes": "0000.npy",
+                }
+            },
+            "no list of distinct ones",
+        ),
+    ],
+)
+def test_what_the_fuzzer_found_in_saved_fits_is_refused(content, why):
+    """Names that zoneinfo looks for on the disk, and a table of 10^15 rows as a list."""
+    with pytest.raises(ValueError, match=why):
+        Reader(lambda name: np.zeros(1, dtype=np.int64), _classes.unpack_object).decode(content)
+
+
 def test_files_of_another_kind_are_refused(good, tmp_path):
     path = tmp_path / "bad.zip"
     for content in (b"", b"PK", b"\x80\x04K\x01.", b"{}" * 100):

@@ -24,6 +24,7 @@ from pomdpfit.packing._npy import NUMBER
 _TEXT_TYPES = ("str", "object", "string")  # of a column that is not of numbers
 _NOT_FINITE = ("nan", "inf", "-inf")
 _NUMBER_TYPE = re.compile(NUMBER)
+_ZONE = re.compile(r"[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DATE_TYPE = re.compile(r"[<>][mM]8(\[[0-9]{0,6}[A-Za-z]{1,2}\])?")
 
 
@@ -113,6 +114,8 @@ def _unpack_array(content: Any, reader: Reader) -> np.ndarray:
     if isinstance(content, str):
         return reader.fetch(content)
     distinct, codes = reader.decode(content["distinct"]), reader.fetch(content["codes"])
+    if not isinstance(distinct, list):  # a table can claim any length
+        raise ValueError("an array of objects has no list of distinct ones.")
     if codes.dtype != np.int64 or np.any((codes < 0) | (codes >= len(distinct))):
         raise ValueError("an array of objects has codes beyond its list of distinct ones.")
     objects = np.empty(len(distinct), dtype=object)
@@ -160,8 +163,12 @@ def _pack_zone(zone: datetime.tzinfo | None) -> str | float | None:
 
 
 def _unpack_zone(content: Any) -> datetime.tzinfo | None:
-    if content is None or isinstance(content, str):
-        return None if content is None else zoneinfo.ZoneInfo(content)
+    if content is None:
+        return None
+    if isinstance(content, str):
+        if not _ZONE.fullmatch(content):  # zoneinfo would look for a file of that name
+            raise ValueError(f"{shown(content)} is not the name of a time zone.")
+        return zoneinfo.ZoneInfo(content)
     return datetime.timezone(datetime.timedelta(seconds=content))
 
 
