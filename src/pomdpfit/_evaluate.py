@@ -12,12 +12,13 @@ import pandas as pd
 
 from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
+from pomdpfit._complete_information import complete_information
 from pomdpfit._curvature import curvature
 from pomdpfit._errors import ImpossibleObservationError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, checked_primitives, sound_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._own_code import require_instance
@@ -34,7 +35,7 @@ from pomdpfit._score_panel import Terms
 from pomdpfit._shards import filled, spread
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
-from pomdpfit._stage import Data
+from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit._value_moves import SharedMoves, ValueMoves
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
@@ -91,6 +92,7 @@ class Likelihood(MovableLikelihood):
         self._data = spread(data, panel.shards)
         self._successors: list[np.ndarray] | None = None
         self._moved: ValueMoves | None = None
+        self._pulled: tuple[dict, np.ndarray, Stage, Stage] | None = None
 
     def on(
         self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
@@ -142,11 +144,35 @@ class Likelihood(MovableLikelihood):
         theta, value, state = self._solved(theta, part, start)
         data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, names)
-        terms, gradient = _likelihood.pull(
-            self._problem, free, fixed, value, data, self._filled(weights)
-        )
-        result = self._result(theta, value, state, terms, (weights != 0).any(axis=1))
-        return result, {name: finite_derivative(gradient[name]) for name in names}
+        pulled = _likelihood.pull(self._problem, free, fixed, value, data, self._filled(weights))
+        if value is None:  # small, and asked for next where a search begins
+            self._pulled = theta, weights, pulled.stage, pulled.back
+        result = self._result(theta, value, state, pulled.terms, (weights != 0).any(axis=1))
+        return result, {name: finite_derivative(pulled.gradient[name]) for name in names}
+
+    def complete_information(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+    ) -> Float[np.ndarray, "p p"] | None:
+        """Of the observation terms alone, where no policy stands behind the prior."""
+        if part != Part.OBSERVATION or self.prior.needs_policy:
+            return None
+        theta, value, _ = self._solved(theta, part, None)
+        data = self._with_priors(theta, value)
+        free, fixed = self._free_and_fixed(theta, tuple(directions))
+        known, self._pulled = self._pulled, None
+        if known is None or not _same(known, theta, weights):
+            self.pull(theta, weights, tuple(directions), part=part)
+            known, self._pulled = self._pulled, None
+        assert known is not None
+        _, _, stage, back = known
+        along = _likelihood.entries_along(directions, free)
+        moves = self._moves(self._problem, free, fixed, value, data, along).stage
+        return complete_information(stage, back, moves, along)
 
     def push(
         self,
@@ -306,14 +332,16 @@ class Likelihood(MovableLikelihood):
         theta = self.space.check(theta)
         own = {name: theta[name] for name in self._own.parameters}
         contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
-        primitives = [checked_primitives(self.model, {**own, **w}, self._own) for w in contexts]
-        self._look_up_moves([each.kernel for each in primitives])
+        # What is read from the panel has not been checked with theta.
+        thetas = [self._own.check({**own, **w}) if w else own for w in contexts]
+        primitives = [sound_primitives(self.model, each) for each in thetas]
+        self._look_up_moves([here.kernel for here in primitives])
         if Part.CHOICE not in part and not self.prior.needs_policy:
             return theta, None, None
         states = []
-        for k, each in enumerate(primitives):
+        for k, here in enumerate(primitives):
             warm = None if start is None else start[k]
-            state = solved_state(each, self.grid, self._solver, self._problem.plan, warm)
+            state = solved_state(here, self.grid, self._solver, self._problem.plan, warm)
             outcome(state, self._solver, throw=True)
             states.append(state)
         worst = max(states, key=lambda state: float(state.residual))
@@ -359,6 +387,12 @@ class Likelihood(MovableLikelihood):
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
         primitives = self.model.primitives({**theta, **here})
         return explain_impossible(primitives, self.panel, observation, belief)
+
+
+def _same(known: tuple, theta: Theta, weights: np.ndarray) -> bool:
+    there, weighed = known[:2]
+    same = all(np.array_equal(there[name], leaf) for name, leaf in theta.items())
+    return same and np.array_equal(weighed, weights)
 
 
 @eqx.filter_jit

@@ -96,7 +96,7 @@ class Kernel(eqx.Module):
                 f"kernel entries must be probabilities, but P(z'={z1}, s'={s1} | z={z}, s={s}, "
                 f"a={a}) is {probability[z, a, k, s, s1]:.6g}."
             )
-        mass = probability.sum(axis=(2, 4))
+        mass = np.einsum("zakst->zas", probability)
         off = np.abs(mass - 1.0) > SUM_TOLERANCE
         if available is not None:
             off = off & np.asarray(available)[:, :, None]
@@ -162,7 +162,7 @@ def _check_patterns(
 
 def _check_distinct(successors: np.ndarray, probability: np.ndarray) -> None:
     """Two successors that are the same z' would be found by z' only once."""
-    has_mass = probability.sum(axis=(3, 4)) > 0
+    has_mass = np.einsum("zakst->zak", probability) > 0
     rows = max(len(successors), len(has_mass))
     successors = np.broadcast_to(successors, (rows, *successors.shape[1:]))
     has_mass = np.broadcast_to(has_mass, successors.shape)

@@ -8,6 +8,7 @@ is None and nothing is solved.
 
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 
 from pomdpfit._agent_scores import agent_scores
 from pomdpfit._problem import Moves, Problem
+from pomdpfit._program import program
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
@@ -29,13 +31,23 @@ def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
     return _score(_stage(problem, theta, value, data), data)
 
 
+class Pulled(NamedTuple):
+    """The terms, and derivatives of their weighted sum: in the stage, and in `free`."""
+
+    terms: Terms
+    stage: Stage
+    back: Stage
+    gradient: dict
+
+
 def pull(
     problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
-) -> tuple[Terms, dict]:
+) -> Pulled:
     """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
-    terms, back = _pull_score(_stage(problem, free | fixed, value, data), data, weights)
+    stage = _stage(problem, free | fixed, value, data)
+    terms, back = _pull_score(stage, data, weights)
     by = None if value is None else _multipliers(problem, free, fixed, value, data, back)
-    return terms, _pull_stage(problem, free, fixed, value, data, back, by)[0]
+    return Pulled(terms, stage, back, _pull_stage(problem, free, fixed, value, data, back, by)[0])
 
 
 def multipliers(
@@ -84,25 +96,25 @@ def push(
     return terms, np.ascontiguousarray(derivatives)
 
 
-@eqx.filter_jit
+@program
 def _stage(problem: Problem, theta: Theta, value: Value, data: Data) -> Stage:
     return problem.stage(theta, value, data)
 
 
-@eqx.filter_jit
+@eqx.filter_jit  # scatters
 def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
     return problem.multipliers(free, fixed, value, data, back)
 
 
-@eqx.filter_jit
+@eqx.filter_jit  # likewise
 def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no-untyped-def]
     return problem.pull(free, fixed, value, data, back, by)
 
 
-_score = eqx.filter_jit(score)
-_pull_score = eqx.filter_jit(pull_score)
+_score = program(score)
+_pull_score = program(pull_score)
 _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
-_push_agents = eqx.filter_jit(agent_scores)
+_push_agents = program(agent_scores)
 
 
 def unit_moves(
@@ -122,7 +134,7 @@ def unit_moves(
     return _unit_moves(problem, free, fixed, value, data, table, np.asarray(chunks))
 
 
-@eqx.filter_jit
+@program
 def _unit_moves(problem, free, fixed, value, data, table, chunks):  # type: ignore[no-untyped-def]
     """One program, whichever and however many entries are wanted."""
     flat, unflatten = jax.flatten_util.ravel_pytree(free)

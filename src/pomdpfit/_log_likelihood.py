@@ -149,6 +149,17 @@ class AbstractLikelihood(abc.ABC):
         terms, scores = self.push(theta, directions, part=part, start=start, among=weights > 0)
         return terms, scores if (weights == 1).all() else scores * np.sqrt(weights)[:, None, None]
 
+    def complete_information(
+        self,
+        theta: Theta,
+        weights: Float[np.ndarray, "N 2"],
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+    ) -> Float[np.ndarray, "p p"] | None:
+        """What would be told along p directions if the hidden states were seen; None if unknown."""
+        return None
+
     def take_jobs(self, n_jobs: int | None) -> int | None:
         """Use so many processes for each evaluation if it can be spread; those that are left."""
         return n_jobs

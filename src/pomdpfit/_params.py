@@ -7,9 +7,11 @@ unconstrained vector that optimisers move.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -159,6 +161,10 @@ class ParameterSpace:
             for n in np.ravel(p.constraint.drop_derived(p.entry_names(name)))
         ]
 
+    @functools.cached_property
+    def _entry_names(self) -> dict[str, np.ndarray]:
+        return {name: p.entry_names(name) for name, p in self.parameters.items()}
+
     def to_series(self, theta: Theta) -> pd.Series:
         """All entries of theta, labelled."""
         values = [np.ravel(np.asarray(theta[name])) for name in self.parameters]
@@ -208,7 +214,7 @@ class ParameterSpace:
             if name not in theta:
                 raise ModelError(f"theta lacks the parameter {name!r}.")
             try:
-                value = np.asarray(theta[name], dtype=np.float64)
+                value = np.array(theta[name], dtype=np.float64)  # a device may share its memory
             except (TypeError, ValueError) as error:
                 raise ModelError(
                     f"{name} must be a number or an array, not {theta[name]!r}."
@@ -217,9 +223,9 @@ class ParameterSpace:
                 raise ModelError(
                     f"{name} must have shape {parameter.shape}, but it has {value.shape}."
                 )
-            parameter.constraint.check(value, parameter.entry_names(name))
-            checked[name] = jnp.asarray(value)
-        return checked
+            parameter.constraint.check(value, self._entry_names[name])
+            checked[name] = value
+        return jax.device_put(checked)  # all leaves at once: a search comes here at every step
 
     # ---- vectors ---------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values, checked_arguments
 from pomdpfit._precision import in_float64
+from pomdpfit._program import program
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
 from pomdpfit.certificate import Certificate, certify_primitives
@@ -169,8 +170,8 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     return grid
 
 
-_infinite = eqx.filter_jit(solve_infinite)
-_finite = eqx.filter_jit(solve_finite)
+_infinite = program(solve_infinite)
+_finite = program(solve_finite)
 
 
 @in_float64

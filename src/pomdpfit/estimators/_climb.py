@@ -1,11 +1,13 @@
 """Maximise a log-likelihood with exact gradients, between bounds and under equations.
 
 Each step maximises the quadratic model g d - d B d / 2 between the bounds (an active-set method,
-so that entries reach their bounds exactly). B starts as the outer product of the agents' scores
-(BHHH), is carried on by BFGS updates from exact gradients, and is taken anew from the scores as
-the maximum comes near, where it is the information matrix. Steps that fail are shortened by
-damping (Levenberg-Marquardt). The end is told by the gain that the model still promises: half the
-squared distance to the maximum in units of standard errors, which no change of units can alter.
+so that entries reach their bounds exactly). Far from the maximum B is the information of complete
+data, where that is known: the steps are those of the EM algorithm (`_complete_information`). Then B
+starts as the outer product of the agents' scores (BHHH), is carried on by BFGS updates from exact
+gradients, and is taken anew from the scores as the maximum comes near, where it is the information
+matrix. Steps that fail are shortened by damping (Levenberg-Marquardt). The end is told by the gain
+that the model still promises: half the squared distance to the maximum in units of standard errors,
+which no change of units can alter.
 """
 
 from collections.abc import Callable, Generator
@@ -17,13 +19,16 @@ from pomdpfit._entries import Entries
 from pomdpfit._errors import Result
 from pomdpfit._types import Float
 from pomdpfit.estimators._quadratic import bounded_quadratic
-from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
+from pomdpfit.estimators._walk import Climb, Complete, Outer, Question, Slope, Walk, lost
 
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
+_FAR = 5.0  # a promised gain for each coordinate, below which the maximum is near
+_LINGER = 0.3  # of the gain promised before: EM is slow from here
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
 _REST = 5  # steps at least in between: scores cost as much as several gradients
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
+_FIRST_DAMPING = 0.1  # less shortens a step too little to tell
 _MAX_DAMPING = 1e10
 # An entry is left where it is if moving it by so many times its size (or one) could not matter.
 # Scores that vanish (of the cost of a condition that is never met) have an outer product that
@@ -152,10 +157,13 @@ class _Ascent:
         self.few = agents <= self.size
         self.steps, self.damping, self.gain = 0, 0.0, np.inf
         self.fresh_gain, self.fresh_at, self.astray = np.inf, -1, False
+        self.far = True  # for all that is known
         self.trace = [self.value]
 
     def arrived(self) -> Generator[Question, Any, bool]:
         """Whether no gain worth the name is promised, by scores taken here where they can tell."""
+        if self.far and (yield from self._steps_of_em()):
+            return False
         if self.fresh_at < 0:  # nothing is known that could promise
             return (yield from self._take_scores(judge=False))
         small = self._promise()
@@ -164,6 +172,17 @@ class _Ascent:
         if due and not self.few:
             small = yield from self._take_scores(judge=small and self.steps > 0 and not self.astray)
         return small
+
+    def _steps_of_em(self) -> Generator[Question, Any, bool]:
+        """Whether the maximum is still far, and the next step one of EM."""
+        before = self.gain
+        complete = yield Complete(self.phi, self.model.chart.jacobian)
+        if complete is not None:
+            self.model.take(complete)
+            self._promise()
+        lingers = self.gain > _LINGER * before  # at first there is nothing before
+        self.far = complete is not None and not lingers and self.gain > _FAR * self.size
+        return self.far
 
     def _step(self, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
         return self.model.step(self.phi, self.gradient, damping, negligible=self.tolerance)
@@ -199,26 +218,29 @@ class _Ascent:
                 return False
             self.astray, self.damping = True, 0.0  # a B that has gone astray is taken anew
             yield from self._take_scores(judge=False)
-        d, phi, (value, gradient) = found
+        d, phi, (value, gradient), at_once = found
         self.astray = False
         self.model.update(d, -(self.model.chart.jacobian.T @ (gradient - self.gradient)))
         self.phi, self.value, self.gradient = phi, value, gradient
-        self.damping = 0.0 if self.damping < 1e-6 else self.damping / 10
+        if at_once:  # where less has just failed, it would fail again
+            self.damping = 0.0 if self.damping < 1e-6 else self.damping / 10
         self.model.move_to(phi)
         self.steps += 1
         self.trace.append(value)
         return True
 
     def _search(self) -> Generator[Question, Any, tuple | None]:
-        """A step that rises enough, more and more damped until there is one."""
+        """A step that rises enough, more and more damped until there is one; whether at once."""
+        at_once = True
         while self.damping <= _MAX_DAMPING:
             d, change, _ = self._step(self.damping) if self.damping > 0 else self.bold
             phi = self.entries.on_bounds(self.phi + change)
             found = yield Slope(phi)
             rise = _ARMIJO * (self.gradient @ change) - _NOISE * abs(self.value)
             if found is not None and found[0] >= self.value + rise:
-                return d, phi, found
-            self.damping = max(10 * self.damping, 1e-3)
+                return d, phi, found, at_once
+            at_once = False
+            self.damping = max(10 * self.damping, _FIRST_DAMPING)
         return None
 
 

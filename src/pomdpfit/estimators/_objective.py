@@ -87,6 +87,15 @@ class Objective:
         scores = parts[:, self._wanted].sum(axis=1)
         return scores.T @ scores
 
+    def complete(
+        self, phi: Float[np.ndarray, "n"], jacobian: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, "p p"] | None:
+        """The information of complete data along the columns of a chart; None if unknown."""
+        directions = self.entries.split(jacobian.T)
+        return self.likelihood.complete_information(
+            self.theta(phi), self._weights, directions, part=self.part
+        )
+
     def scores_at(self, phi: Float[np.ndarray, "n"]) -> Scores | None:
         """Scores of the whole likelihood at phi, if they were taken there last, of all agents."""
         if self.last is None or self.part != Part.BOTH or (self.agent_weights != 1).any():

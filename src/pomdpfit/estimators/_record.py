@@ -14,7 +14,7 @@ import numpy as np
 from pomdpfit._checkpoint import CheckpointError
 from pomdpfit._types import Array
 from pomdpfit.estimators._objective import Scores
-from pomdpfit.estimators._walk import Question, Slope, Walk
+from pomdpfit.estimators._walk import Complete, Question, Slope, Walk
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,5 +49,7 @@ def _answers(question: Question, answer: Any) -> bool:
     """Whether an answer is of the kind and the size that a question asks for."""
     if isinstance(question, Slope):
         return not isinstance(answer, np.ndarray)
+    if isinstance(question, Complete) and answer is None:
+        return True
     size = question.jacobian.shape[1]
     return isinstance(answer, np.ndarray) and answer.shape == (size, size)

@@ -26,7 +26,7 @@ from pomdpfit._types import Array, Float
 from pomdpfit.estimators._base import AbstractEstimator, Stage
 from pomdpfit.estimators._kept_climb import KeptClimb
 from pomdpfit.estimators._paths import Path
-from pomdpfit.estimators._walk import Climb, Outer, Question, Slope, Walk, lost
+from pomdpfit.estimators._walk import Climb, Complete, Outer, Question, Slope, Walk, lost
 
 _POOL = 4  # batches
 
@@ -170,6 +170,8 @@ class _Pool:
         """The climb hears the answer; whether it goes on."""
         try:
             climber.question = climber.walk.send(answer)
+            while isinstance(climber.question, Complete):  # nothing that a batch would know
+                climber.question = climber.walk.send(None)
         except StopIteration as end:
             self._end(climber, end.value)
             return False

@@ -1,4 +1,4 @@
-"""A climb as a conversation: it asks for slopes and outer products of scores, and is told.
+"""A climb as a conversation: it asks for slopes and information, and is told.
 
 Who answers is no business of the climb's. One objective may answer one climb (`attend`), or one
 compiled program many climbs at a time (`_together`).
@@ -28,6 +28,13 @@ class Outer(NamedTuple):
     jacobian: Float[np.ndarray, "n p"]
 
 
+class Complete(NamedTuple):
+    """The information at phi, along a jacobian, if the hidden states were seen? None if unknown."""
+
+    phi: Float[np.ndarray, "n"]
+    jacobian: Float[np.ndarray, "n p"]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Climb:
     """Where a climb ended, and how."""
@@ -49,7 +56,7 @@ class Climb:
         return self.result is Result.CONVERGED
 
 
-Question = Slope | Outer
+Question = Slope | Outer | Complete
 Walk = Generator[Question, Any, Climb]
 
 
@@ -72,5 +79,7 @@ def attend(objective: Objective, walk: Walk) -> Climb:
             return dataclasses.replace(done, start=objective.start, scores=scores)
         if isinstance(question, Slope):
             answer = objective.gradient(question.phi)
+        elif isinstance(question, Complete):
+            answer = objective.complete(question.phi, question.jacobian)
         else:
             answer = objective.outer(question.phi, question.jacobian)

@@ -26,6 +26,7 @@ from pomdpfit.solvers._staying import staying
 
 _DENSE_UP_TO = 400
 _LEAVE = 1e-4  # of an error, by a sweep: a refinement costs a use of T' too, and passes are cheap
+_LEAVE_BACK = 2e-5  # by one backwards, which leaves more than this says: so two will mostly do
 _MOST_REFINEMENTS = 1000
 _PATIENCE = 30  # refinements that bring nothing
 _INNER = 1e-4  # of a refinement by Krylov's method
@@ -69,7 +70,7 @@ def solve_back(
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
         return solve(matrix.T, right.reshape(-1)).reshape(right.shape)
     if plan.order is not None:
-        stays = staying(transfer, plan, _LEAVE)
+        stays = staying(transfer, plan, _LEAVE_BACK)
         swept = lambda left: sweep_back(transfer, plan, left, stays)
         rows = swept(reset_rows(transfer))
         improve = lambda left: with_resets_back(transfer, swept(left), rows)
