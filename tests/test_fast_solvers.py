@@ -190,7 +190,6 @@ def sweeps_saved(model, grid, monkeypatch):
         plain.coefficients - plain.coefficients[0, 0],
         atol=1e-7,
     )
-    assert made
     return plain.steps, fast.steps + 1 + len(made)
 
 
@@ -202,13 +201,14 @@ def test_krylov_steps_save_nine_sweeps_of_ten(seed, stays, monkeypatch):
     plain, fast = sweeps_saved(sticky(seed, stays=stays), pf.Linear(21), monkeypatch)
     assert plain > 500
     assert 10 * fast < plain
+    assert fast > 10  # uses of T' are counted
 
 
 @pytest.mark.usefixtures("compiled_anew")
-def test_where_value_iteration_is_quick_krylov_steps_are_no_slower(monkeypatch):
-    model = sticky(0, states=0.0)
-    plain, fast = sweeps_saved(model, pf.Linear(21), monkeypatch)
-    assert fast <= 2 * plain < 80  # a sweep of the one costs as much as two of the other
+@pytest.mark.parametrize("seed", range(4))
+def test_where_value_iteration_is_quick_it_is_all_there_is(seed, monkeypatch):
+    plain, fast = sweeps_saved(sticky(seed, states=0.0), pf.Linear(21), monkeypatch)
+    assert fast == plain + 1 < 40
 
 
 @pytest.mark.usefixtures("compiled_anew")
@@ -216,10 +216,10 @@ def test_where_value_iteration_is_quick_krylov_steps_are_no_slower(monkeypatch):
 def test_value_iteration_takes_over_where_steps_lead_nowhere(wrong, monkeypatch):
     """A linear step that is wrong, or no number, costs time and nothing else."""
     monkeypatch.setattr(_newton, "krylov_step", lambda transfer, improve, gap: wrong * gap)
-    model, grid = sticky(0, states=0.0, discount=0.9), pf.Linear(21)
+    model, grid = sticky(0, states=0.9, discount=0.9), pf.Linear(21)
     found = solve_primitives(model, grid, pf.Newton())
     plain = solve_primitives(model, grid, pf.RelativeValueIteration())
-    assert found.steps > 4  # as many as it takes if steps are right
+    assert found.steps > 40  # of which four would do if steps were right
     np.testing.assert_allclose(found.coefficients, plain.coefficients, atol=1e-8)
 
 

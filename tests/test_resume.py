@@ -232,7 +232,7 @@ def test_a_damaged_climb_under_way_is_refused(panel, tmp_path, watch):
     watch.run(job, 3)
     [begun] = tmp_path.glob("*.begun.zip")
     content = begun.read_bytes()
-    for damage in (lambda: renamed(begun, '"sos', '"sso'), lambda: renamed(begun, '"sos', '"sox')):
+    for damage in (lambda: renamed(begun, '"sno', '"sso'), lambda: renamed(begun, '"sno', '"snx')):
         begun.write_bytes(content)
         damage()
         with pytest.raises(pf.EstimationError, match="damaged"):

@@ -225,7 +225,8 @@ class ParameterSpace:
                 )
             parameter.constraint.check(value, self._entry_names[name])
             checked[name] = value
-        return jax.device_put(checked)  # all leaves at once: a search comes here at every step
+        # All leaves at once, for a search comes here at every step; as a list, which keeps order.
+        return dict(zip(checked, jax.device_put(list(checked.values())), strict=True))
 
     # ---- vectors ---------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ def read_record(path: Path, begins: str, size: int) -> Record:
 
 
 def _letter(answer: Any) -> str:
-    """s: value and gradient; n: there are none; o: an outer product of scores."""
+    """s: value and gradient; n: there are none; o: an information matrix."""
     return "n" if answer is None else "s" if isinstance(answer, tuple) else "o"
 
 

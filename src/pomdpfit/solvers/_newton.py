@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator, Transfer
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import AbstractSolver, SolverState, middle, size, unsolved
+from pomdpfit.solvers._base import AbstractSolver, SolverState, enough, middle, size, unsolved
 from pomdpfit.solvers._coarse import coarse_improvement
+from pomdpfit.solvers._first_sweeps import first_sweeps
 from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
@@ -29,9 +30,10 @@ class Newton(AbstractSolver):
 
     Linear steps are solved by a sweep in the order of the observations (`_ordered`), or where there
     is none by Krylov's method (`_krylov`), to a relative 1e-4 or so, which the next step makes
-    good. With linear interpolation T is convex and monotone, and exact steps climb to the fixed
-    point from wherever they start. Should steps lead nowhere, value iteration with MacQueen's
-    extrapolation goes on.
+    good. Without an order value iteration is tried first, and may be all (`_first_sweeps`). With
+    linear interpolation T is convex and monotone, and exact steps climb to the fixed point from
+    wherever they start. Should steps lead nowhere, value iteration with MacQueen's extrapolation
+    goes on.
     """
 
     tolerance: float = 1e-10
@@ -39,15 +41,24 @@ class Newton(AbstractSolver):
 
     def run(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
         """Some eight ordered steps from a cold start at a discount of 0.9999, four from a warm."""
-        step: Step
-        if plan.order is not None:
-            step = lambda transfer, gap, effort: ordered_step(transfer, plan, gap, effort)
-        else:
+        if plan.order is None:
+            return self._without_order(operator, start)
+        step: Step = lambda transfer, gap, effort: ordered_step(transfer, plan, gap, effort)
+        return _steps(operator, start, step, self.tolerance, self.max_steps)
+
+    def _without_order(self, operator: BellmanOperator, start: Array) -> SolverState:
+        swept = first_sweeps(operator, start, self.tolerance, self.max_steps)
+
+        def go_on(swept: SolverState) -> SolverState:
             # Once, for the policy at the start: it only guides, and its LU costs many sweeps.
             kernel, scheme = operator.primitives.kernel, operator.scheme
-            improve = coarse_improvement(operator.derivative(start), kernel, scheme)
-            step = lambda transfer, gap, _: krylov_step(transfer, improve, gap)
-        return _steps(operator, start, step, self.tolerance, self.max_steps)
+            improve = coarse_improvement(operator.derivative(swept.coefficients), kernel, scheme)
+            step: Step = lambda transfer, gap, _: krylov_step(transfer, improve, gap)
+            limits = self.tolerance, self.max_steps, swept.steps
+            return _steps(operator, swept.coefficients, step, *limits)
+
+        solved = enough(swept.residual, size(swept.coefficients), self.tolerance)
+        return jax.lax.cond(solved, lambda swept: swept, go_on, swept)
 
 
 def newton_step(transfer: Transfer, step: Step, gap: Field, effort: Count) -> Field:
@@ -89,8 +100,12 @@ def _steps(
     step: Step,
     tolerance: float,
     max_steps: int,
+    made: Count = 0,
 ) -> SolverState:
-    """One evaluation of T with its derivative, and one linear step, each time."""
+    """One evaluation of T with its derivative, and one linear step, each time.
+
+    made  steps that have led to the start
+    """
     beta = operator.primitives.discount
 
     def at(coefficients: Array, *progress: Array) -> _State:
@@ -113,6 +128,7 @@ def _steps(
     def proceed(state: _State) -> Array:
         return unsolved(state.coefficients, state.image, state.steps, tolerance, max_steps)
 
-    zero = jnp.asarray(0)
-    end = jax.lax.while_loop(proceed, body, at(start, zero, jnp.asarray(jnp.inf), zero, zero + 1))
+    zero, big = jnp.asarray(0), jnp.asarray(jnp.inf)
+    first = at(start, jnp.asarray(made), big, zero, zero + 1)
+    end = jax.lax.while_loop(proceed, body, first)
     return SolverState(end.coefficients, size(end.image - end.coefficients), end.steps)
