@@ -64,18 +64,38 @@ def locate(
     y = clip(y, 0.0, resolution)
     base = jnp.minimum(jnp.floor(y), resolution - 1)
     fraction = y - base
-    order = jnp.argsort(-fraction, axis=-1, stable=True)
-    fraction = jnp.take_along_axis(fraction, order, axis=-1)
+    position = _positions(fraction)
+    falling = jnp.stack(
+        [jnp.where(position == k, fraction, 0.0).sum(axis=-1) for k in range(states - 1)], axis=-1
+    )
     ones = jnp.ones((*x.shape[:-1], 1))
-    edges = jnp.concatenate([ones, fraction, 0.0 * ones], axis=-1)
+    edges = jnp.concatenate([ones, falling, 0.0 * ones], axis=-1)
     weights = edges[..., :-1] - edges[..., 1:]
     # Vertex v is the base plus one unit in each of the first v coordinates of the order.
-    position = jnp.argsort(order, axis=-1)
     raised = position[..., None, :] < jnp.arange(states)[:, None]
-    vertices = base.astype(int)[..., None, :] + raised
-    j = jnp.arange(1, states)
-    table = jnp.asarray(_binomials(states, resolution))
-    return table[vertices + (states - 1 - j), states - j].sum(axis=-1), weights
+    return _rank(base.astype(int)[..., None, :] + raised, states), weights
+
+
+def _positions(fraction: Float[Array, "*b d"]) -> Int[Array, "*b d"]:
+    """Where each entry stands from the largest to the smallest, of equal ones the first first.
+
+    By counting those before it: the compiler makes vectors of that, and of sorting it does not.
+    """
+    d = fraction.shape[-1]
+    first = np.arange(d)[:, None] < np.arange(d)
+    one, other = fraction[..., :, None], fraction[..., None, :]
+    return ((one > other) | ((one == other) & first)).sum(axis=-2)
+
+
+def _rank(y: Int[Array, "*b d"], states: int) -> Int[Array, "*b"]:
+    """sum_j C(y_j + S - 1 - j, S - j), j = 1..S-1, by the products that binomials are made of."""
+    total = jnp.zeros(y.shape[:-1], dtype=int)
+    for j in range(1, states):
+        k, binomial = states - j, jnp.ones(y.shape[:-1], dtype=int)
+        for i in range(k):
+            binomial = binomial * (y[..., j - 1] + i)
+        total = total + binomial // math.factorial(k)
+    return total
 
 
 def refuse_if_too_large(needed: int, what: str) -> None:
