@@ -96,3 +96,19 @@ def test_a_far_start_takes_few_slopes(monkeypatch, seed):
     )
     assert found.converged
     assert asked[Part.OBSERVATION] <= 20  # without EM: some eighty
+
+
+def test_panels_that_share_what_moves_are_told_the_same():
+    """Also where each agent has a prior of its own, and what moves was found without rows."""
+    data = panel(agents=6)
+    own = pf.KnownPrior(np.repeat([[0.4, 0.6]], 6, axis=0))
+    weights = np.ones((6, 2))
+    found = []
+    for prior in (PRIOR, own):
+        likelihood = pf.Likelihood(MODEL, data, prior=prior, grid=pf.Linear(5))
+        directions = {"stay": likelihood.space.free_directions()["stay"]}
+        for each in (likelihood, likelihood.on(data)):
+            args = MODEL.example(), weights, directions
+            found.append(each.complete_information(*args, part=Part.OBSERVATION))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-12)

@@ -86,7 +86,7 @@ def _scan(  # type: ignore[no-untyped-def]
     # Reverse mode keeps the beliefs and does the rest of each step again: less to remember.
     @functools.partial(jax.checkpoint, prevent_cse=False)  # a scan needs no barriers
     def step(belief: ScaledBelief, row: Array) -> tuple[ScaledBelief, tuple]:
-        after, here = bayes(belief, matrix(row), sturdy)
+        after, here = bayes(belief, lambda: matrix(row), sturdy)
         return after, (here, further(belief))
 
     _, (steps, rest) = jax.lax.scan(step, scaled(x0.T), rows)

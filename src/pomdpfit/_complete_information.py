@@ -25,7 +25,8 @@ def complete_information(
     total = np.zeros((len(along), len(along)))
     for chances, slopes, by_entry, axes in tables:
         P, slope = np.asarray(chances), np.asarray(slopes)
-        moved = np.tensordot(along, np.asarray(by_entry), 1).reshape(len(along), -1)
+        moved = np.tensordot(along, np.asarray(by_entry), 1)
+        moved = np.broadcast_to(moved, (len(along), *P.shape)).reshape(len(along), -1)
         total += (moved * _per_chance(P, slope, axes).reshape(-1)) @ moved.T
     return total if np.isfinite(total).all() else None
 

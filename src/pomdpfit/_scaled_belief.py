@@ -11,6 +11,8 @@ zero, the mantissa is the belief, and a step is the plain recursion and one look
 entry. States come first and agents last, which is how the processor likes it.
 """
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -69,13 +71,17 @@ def no_underflow(kernel: Float[Array, "*b"]) -> Bool[Array, ""]:
 
 
 def bayes(
-    belief: ScaledBelief, matrix: Float[Array, "S S N"], sturdy: Bool[Array, ""]
+    belief: ScaledBelief, look_up: Callable[[], Float[Array, "S S N"]], sturdy: Bool[Array, ""]
 ) -> tuple[ScaledBelief, Step]:
-    """The next belief x P / sigma and sigma, where P(s, s') is substochastic.
+    """The next belief x P / sigma and sigma, where P(s, s') is substochastic and looked up.
 
-    `sturdy` tells whether the kernel has `no_underflow`.
+    `sturdy` tells whether the kernel has `no_underflow`. Term by term, and with a look-up of its
+    own for the careful step: so P is read where it is multiplied, and never written out.
     """
-    mass = (belief.mantissa[:, None] * matrix).sum(axis=0)
+    matrix = look_up()
+    mass = functools.reduce(
+        jnp.add, (x * row for x, row in zip(belief.mantissa, matrix, strict=True))
+    )
     total = mass.sum(axis=0)
     # A tiny total is lifted by a power of two, which changes no bit: its square, in the derivative
     # of the quotient, would be zero, and spoil that of the careful step, which is taken then.
@@ -88,7 +94,7 @@ def bayes(
         return belief._replace(mantissa=x), Step(belief.mantissa, total, exponent)
 
     return jax.lax.cond(
-        belief.plain & large & sturdy, as_it_is, lambda: _careful_bayes(belief, matrix)
+        belief.plain & large & sturdy, as_it_is, lambda: _careful_bayes(belief, look_up())
     )
 
 
