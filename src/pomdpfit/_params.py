@@ -91,6 +91,10 @@ class ParameterSpace:
                     f"pf.Parameter({parameter!r:.80})."
                 )
 
+    def __reduce__(self) -> tuple:
+        """As it was made: what was found on the way is found again elsewhere."""
+        return ParameterSpace, (self.parameters,)
+
     @in_float64
     def example(self) -> dict[str, Array]:
         """The example values as a tree."""
