@@ -161,17 +161,15 @@ class Likelihood(MovableLikelihood):
         """Of the observation terms alone, where no policy stands behind the prior."""
         if part != Part.OBSERVATION or self.prior.needs_policy:
             return None
-        theta, value, _ = self._solved(theta, part, None)
-        data = self._with_priors(theta, value)
-        free, fixed = self._free_and_fixed(theta, tuple(directions))
-        known, self._pulled = self._pulled, None
-        if known is None or not _same(known, theta, weights):
+        theta = self.space.check(theta)
+        if self._pulled is None or not _same(self._pulled, theta, weights):
             self.pull(theta, weights, tuple(directions), part=part)
-            known, self._pulled = self._pulled, None
-        assert known is not None
-        _, _, stage, back = known
+        assert self._pulled is not None
+        (_, _, stage, back), self._pulled = self._pulled, None
+        data = self._with_priors(theta, None)
+        free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
-        moves = self._moves(self._problem, free, fixed, value, data, along).stage
+        moves = self._moves(self._problem, free, fixed, None, data, along).stage
         return complete_information(stage, back, moves, along)
 
     def push(

@@ -25,27 +25,16 @@ def node_count(states: int, resolution: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def nodes(states: int, resolution: int) -> Float[np.ndarray, "n S"]:
-    """All nodes, in the order of `rank`."""
+    """All nodes, in the order of `_rank`."""
     if states == 1:
         return np.ones((1, 1))
     ascending = itertools.combinations_with_replacement(range(resolution + 1), states - 1)
     y = np.array(list(ascending))[:, ::-1]
-    y = y[np.argsort(np.asarray(_rank_numpy(y, states, resolution)))]
+    y = y[np.argsort(_rank(y, states))]
     steps = np.concatenate(
         [np.full((len(y), 1), resolution), y, np.zeros((len(y), 1), dtype=int)], axis=1
     )
     return (steps[:, :-1] - steps[:, 1:]) / resolution
-
-
-@functools.lru_cache(maxsize=64)
-def _binomials(states: int, resolution: int) -> np.ndarray:
-    """C(d, k) for d up to M + S and k up to S: the ranking of decreasing sequences."""
-    return np.array([[math.comb(d, k) for k in range(states)] for d in range(resolution + states)])
-
-
-def _rank_numpy(y: np.ndarray, states: int, resolution: int) -> np.ndarray:
-    table, j = _binomials(states, resolution), np.arange(1, states)
-    return table[y + (states - 1 - j), states - j].sum(axis=-1)
 
 
 def clip(y: Array, low: float, high: float) -> Array:
@@ -87,14 +76,13 @@ def _positions(fraction: Float[Array, "*b d"]) -> Int[Array, "*b d"]:
     return ((one > other) | ((one == other) & first)).sum(axis=-2)
 
 
-def _rank(y: Int[Array, "*b d"], states: int) -> Int[Array, "*b"]:
-    """sum_j C(y_j + S - 1 - j, S - j), j = 1..S-1, by the products that binomials are made of."""
-    total = jnp.zeros(y.shape[:-1], dtype=int)
+def _rank(y, states: int):  # type: ignore[no-untyped-def]  # numpy in, numpy out
+    """sum_j C(y_j + S - 1 - j, S - j), j = 1..S-1: the place of a decreasing sequence."""
+    total = 0
     for j in range(1, states):
-        k, binomial = states - j, jnp.ones(y.shape[:-1], dtype=int)
-        for i in range(k):
-            binomial = binomial * (y[..., j - 1] + i)
-        total = total + binomial // math.factorial(k)
+        k = states - j
+        product = math.prod(y[..., j - 1] + i for i in range(k))
+        total = total + product // math.factorial(k)
     return total
 
 
