@@ -44,12 +44,22 @@ def browser(profile):
 
 def show(driver, page, size=(1280, 800), scheme="light"):
     """Open a page on a screen of this size, in this scheme of colours."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    # From a page of its own: on a busy machine the driver can take the end of the last visit to
+    # the same address for the end of this one, and look before anything is drawn.
+    driver.get("about:blank")
     driver.get(page)
+    WebDriverWait(driver, timeout=60).until(
+        lambda here: here.execute_script(
+            "return location.href !== 'about:blank' && document.readyState === 'complete'"
+        )
+    )
 
 
 def widths(driver):
