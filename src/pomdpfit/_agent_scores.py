@@ -11,64 +11,66 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._belief import filter_along
 from pomdpfit._interpolate import interpolate
 from pomdpfit._kernel import Kernel
 from pomdpfit._moves import move_matrices
+from pomdpfit._plain_filter import follow, pull_back
 from pomdpfit._scene import Scene
 from pomdpfit._score_panel import Terms, observation_terms, taken
 from pomdpfit._stage import Data, Stage
-from pomdpfit._types import Array, Float, Int
+from pomdpfit._types import Array, Bool, Float, Int
 
 
-def agent_scores(stage: Stage, moves: Stage, data: Data) -> tuple[Terms, Float[Array, "p N 2"]]:
-    """The terms, and the derivatives of each agent's two parts along p moves of the stage."""
-    panel = data.panel
-    places = data.places(stage.kernel)
-    matrices = jnp.moveaxis(move_matrices(stage.kernel)[places], 1, -1)
+def agent_scores(
+    stage: Stage, moves: Stage, data: Data
+) -> tuple[Terms, Float[Array, "p N 2"], Bool[Array, ""]]:
+    """The terms, the derivatives of each agent's two parts along p moves of the stage, and `lost`.
+
+    Where it is `lost`, numbers were too small, and only `push_score` can tell.
+    """
+    panel, places = data.panel, data.places(stage.kernel)
+    matrices = move_matrices(stage.kernel)
     x0 = jnp.broadcast_to(stage.x0, (places.shape[1], stage.kernel.states))
-
-    def along(matrices: Array, x0: Array) -> tuple[Array, Array]:
-        x, log_sigma = filter_along(matrices, x0)
-        return observation_terms(panel, log_sigma.T), x
-
-    (observation, x), back = jax.vjp(along, matrices, x0)
-    chosen, by_belief, direct = jnp.zeros_like(observation), jnp.zeros_like(x), jnp.zeros(())
+    path = follow(matrices, places, x0)
+    observation, back = jax.vjp(lambda log: observation_terms(panel, log.T), path.log_sigma)
+    chosen, by_belief, direct = jnp.zeros_like(observation), jnp.zeros_like(path.x), jnp.zeros(())
     if stage.scene is not None and moves.scene is not None:
-        chosen, by_belief, direct = _choices(stage.scene, moves.scene, data, x)
+        chosen, by_belief, direct = _choices(stage.scene, moves.scene, data, path.x)
     # First what the observation part hangs on, then the choice part.
-    ones, none = jnp.ones_like(observation), jnp.zeros_like(observation)
-    bars = jnp.stack([ones, none]), jnp.stack([jnp.zeros_like(x), by_belief])
-    by_matrix, by_prior = jax.vmap(back)(bars)
-    through = _through_matrices(stage.kernel, moves.kernel, places, by_matrix)
+    (by_log,) = back(jnp.ones_like(observation))
+    bars = jnp.stack([jnp.zeros_like(path.x), by_belief]), jnp.stack([by_log, 0 * by_log])
+    by_mass, by_prior = jax.vmap(lambda *bars: pull_back(matrices, places, path, *bars))(*bars)
+    through = _through_matrices(stage.kernel, moves.kernel, places, path.x, by_mass)
     each = jnp.broadcast_to(moves.x0, (len(moves.x0), *x0.shape))
-    start = jnp.einsum("cns,kns->knc", by_prior, each)
+    start = jnp.einsum("csn,kns->knc", by_prior, each)
     scores = (through + start).at[..., 1].add(direct)
-    return Terms(observation, chosen, jnp.transpose(x, (2, 0, 1))), scores
+    terms = Terms(observation, chosen, jnp.transpose(path.x, (2, 0, 1)))
+    return terms, scores, path.lost(matrices)
 
 
 def _through_matrices(
     kernel: Kernel,
     moves: Kernel,
     places: Int[Array, "T N"],
-    by_matrix: Float[Array, "2 T S S N"],
+    x: Float[Array, "T S N"],
+    by_mass: Float[Array, "2 T S N"],
 ) -> Float[Array, "p N 2"]:
-    """sum_t <G_t, dP_k[place_t]>."""
+    """sum_t <G_t, dP_k[place_t]>, where G_t is the outer product of x_t and what is by mass."""
     moving, rest = eqx.partition(kernel, eqx.is_inexact_array)
     table = lambda moving: move_matrices(eqx.combine(moving, rest))
     along = lambda move: jax.jvp(table, (moving,), (move,))[1]
     moved = jax.vmap(along, out_axes=-1)(moves)  # (M, S, S, p)
     (_, S, _, p), N = moved.shape, places.shape[1]
 
-    def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
-        place, bar = row
+    def add(total: Array, row: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        place, x, bar = row
         found = moved[place]
         for s in range(S):
             for to in range(S):
-                total = total + bar[:, s, to, :, None] * found[:, s, to]
+                total = total + (x[s] * bar[:, to])[..., None] * found[:, s, to]
         return total, None
 
-    rows = places, jnp.moveaxis(by_matrix, 1, 0)
+    rows = places, x, jnp.moveaxis(by_mass, 1, 0)
     total, _ = jax.lax.scan(add, jnp.zeros((2, N, p)), rows)
     return jnp.transpose(total, (2, 1, 0))
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from pomdpfit._kernel import Kernel
 from pomdpfit._moves import find_moves, move_matrices
 from pomdpfit._panel_arrays import PanelArrays
-from pomdpfit._scaled_belief import ScaledBelief, bayes, log_sigma, no_underflow, scaled
+from pomdpfit._scaled_belief import ScaledBelief, bayes, log_sigma, scaled, underflows
 from pomdpfit._types import Array, Float, Int
 
 
@@ -57,13 +57,6 @@ def filter_by_period(
     return _by_period(kernel, moves, x0, lambda belief: None)[:2]
 
 
-def filter_along(
-    matrices: Float[Array, "T S S N"], x0: Float[Array, "N S"]
-) -> tuple[Float[Array, "T S N"], Float[Array, "T N"]]:
-    """The same filter, with the matrix of every row written out."""
-    return _scan(lambda matrix: matrix, matrices, no_underflow(matrices), x0)[:2]
-
-
 def _by_period(  # type: ignore[no-untyped-def]
     kernel: Kernel,
     moves: Int[Array, "T N"],
@@ -73,7 +66,7 @@ def _by_period(  # type: ignore[no-untyped-def]
     matrices = move_matrices(kernel)
     x0 = jnp.broadcast_to(x0, (moves.shape[1], kernel.states))
     look_up = lambda move: jnp.moveaxis(matrices[move], 0, -1)
-    return _scan(look_up, moves, no_underflow(matrices), x0, further)
+    return _scan(look_up, moves, ~underflows(matrices), x0, further)
 
 
 def _scan(  # type: ignore[no-untyped-def]
@@ -81,7 +74,7 @@ def _scan(  # type: ignore[no-untyped-def]
     rows: Array,
     sturdy: Array,
     x0: Float[Array, "N S"],
-    further: Callable[[ScaledBelief], Array | None] = lambda belief: None,
+    further: Callable[[ScaledBelief], Array | None],
 ):
     # Reverse mode keeps the beliefs and does the rest of each step again: less to remember.
     @functools.partial(jax.checkpoint, prevent_cse=False)  # a scan needs no barriers

@@ -7,8 +7,8 @@ is None and nothing is solved.
 """
 
 import functools
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._agent_scores import agent_scores
+from pomdpfit._plain_score import plain_pull_score, plain_score
 from pomdpfit._problem import Moves, Problem
 from pomdpfit._program import program
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
@@ -28,7 +29,8 @@ _TOGETHER = 4  # entries of theta along which the value is differentiated at onc
 
 def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
     """The terms at theta."""
-    return _score(_stage(problem, theta, value, data), data)
+    (terms,) = _score(_stage(problem, theta, value, data), data)
+    return terms
 
 
 class Pulled(NamedTuple):
@@ -111,10 +113,21 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
     return problem.pull(free, fixed, value, data, back, by)
 
 
-_score = program(score)
-_pull_score = program(pull_score)
+def _plain_first(plain: Callable, careful: Callable) -> Callable:
+    """What the plain program finds; if numbers are too small for it, what the careful one does."""
+    plain, careful = program(plain), program(careful)
+
+    def run(*args: Any) -> Any:
+        *found, lost = plain(*args)
+        return careful(*args) if lost else found
+
+    return run
+
+
+_score = _plain_first(plain_score, lambda *args: (score(*args),))
+_pull_score = _plain_first(plain_pull_score, pull_score)
+_push_agents = _plain_first(agent_scores, functools.partial(push_score, parts=Terms.by_part))
 _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
-_push_agents = program(agent_scores)
 
 
 def unit_moves(

@@ -65,9 +65,9 @@ def scaled(x: Float[Array, "S N"]) -> ScaledBelief:
     return _normalised(x, jnp.zeros(x.shape, dtype=int))
 
 
-def no_underflow(kernel: Float[Array, "*b"]) -> Bool[Array, ""]:
-    """Whether a plain step cannot lose a product: every positive entry is above 2^-500."""
-    return jnp.where(kernel > 0, kernel, 1.0).min() >= 2.0**_SMALLEST
+def underflows(numbers: Float[Array, "*b"]) -> Bool[Array, ""]:
+    """Whether a product of two of these may be lost: one of them is positive and below 2^-500."""
+    return jnp.any((numbers > 0) & (numbers < 2.0**_SMALLEST))
 
 
 def bayes(
@@ -75,7 +75,7 @@ def bayes(
 ) -> tuple[ScaledBelief, Step]:
     """The next belief x P / sigma and sigma, where P(s, s') is substochastic and looked up.
 
-    `sturdy` tells whether the kernel has `no_underflow`. Term by term, and with a look-up of its
+    `sturdy` tells that no entry of the kernel `underflows`. Term by term, and with a look-up of its
     own for the careful step: so P is read where it is multiplied, and never written out.
     """
     matrix = look_up()

@@ -42,8 +42,17 @@ class Terms(NamedTuple):
 
 def score(stage: Stage, data: Data) -> Terms:
     """The terms of every agent and period."""
-    panel, scene = data.panel, stage.scene
     x, log_sigma = filter_by_period(stage.kernel, data.places(stage.kernel), stage.x0)
+    return terms_along(stage.scene, data.panel, x, log_sigma)
+
+
+def terms_along(
+    scene: Scene | None,
+    panel: PanelArrays,
+    x: Float[Array, "T S N"],
+    log_sigma: Float[Array, "T N"],
+) -> Terms:
+    """The terms of agents whose beliefs are known."""
     belief = jnp.transpose(x, (2, 0, 1))
     observation = observation_terms(panel, log_sigma.T)
     if scene is None:
