@@ -18,7 +18,7 @@ from pomdpfit._errors import ImpossibleObservationError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Model, checked_primitives, sound_primitives
+from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._own_code import require_instance
@@ -35,6 +35,7 @@ from pomdpfit._score_panel import Terms
 from pomdpfit._shards import filled, spread
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
+from pomdpfit._sound import sound_primitives
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit._value_moves import SharedMoves, ValueMoves

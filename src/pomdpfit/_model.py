@@ -226,23 +226,17 @@ def checked_primitives(
     require_float64()
     require_instance(model)
     space = model.space() if space is None else space
-    primitives = sound_primitives(model, space.check(theta))
-    check_label_counts(
-        model,
-        state=primitives.states,
-        action=primitives.actions,
-        observation=primitives.observations,
-    )
-    return primitives
-
-
-def sound_primitives(model: Model, theta: Theta) -> Primitives:
-    """The same for a theta that has been checked; labels, which no theta moves, are left out."""
-    primitives = model.primitives(theta)
+    primitives = model.primitives(space.check(theta))
     if primitives.reward.dtype != jnp.float64:
         raise ModelError(
             f"the reward is {primitives.reward.dtype}, not float64: build arrays from theta or "
             "from numpy, not from JAX arrays made before 64-bit floats were switched on."
         )
     primitives.check()
+    check_label_counts(
+        model,
+        state=primitives.states,
+        action=primitives.actions,
+        observation=primitives.observations,
+    )
     return primitives

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from pomdpfit._moves import move_matrices
 from pomdpfit._plain_filter import by_matrices, follow, pull_back
+from pomdpfit._scene import Scene
 from pomdpfit._score_panel import Terms, terms_along, weighted_sum
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float
@@ -33,7 +34,7 @@ def plain_pull_score(
     x0, by_prior = jax.vjp(lambda x0: _priors(x0, data), stage.x0)
     path = follow(matrices, places, x0)
 
-    def total(scene: Stage, x: Array, log_sigma: Array) -> tuple[Array, Terms]:
+    def total(scene: Scene | None, x: Array, log_sigma: Array) -> tuple[Array, Terms]:
         terms = terms_along(eqx.combine(scene, rest.scene), data.panel, x, log_sigma)
         return weighted_sum(terms.by_part(), weights), terms
 

@@ -65,9 +65,19 @@ def action_values_and_gap(
     else:
         q = jax.lax.map(operator.action_values, following)
         gap = continuation_values(operator) - following
+    return ActionValues(_actions_last(q), operator.primitives, operator.scheme), gap
+
+
+def action_values_along(
+    operator: BellmanOperator, moved: Float[Array, "Z n c"]
+) -> Float[Array, "Z m A"]:
+    """How the table of Q moves with the value that follows."""
+    return _actions_last(operator.primitives.discount * operator.stencil(moved))
+
+
+def _actions_last(q: Float[Array, "*H Z A n c"]) -> Float[Array, "*H Z m A"]:
     q = jnp.moveaxis(q, -3, -1)
-    table = q.reshape(*q.shape[:-3], -1, q.shape[-1])
-    return ActionValues(table, operator.primitives, operator.scheme), gap
+    return q.reshape(*q.shape[:-3], -1, q.shape[-1])
 
 
 def checked_arguments(

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._fixed_point import multipliers, value_mover
 from pomdpfit._model import Model, Primitives
+from pomdpfit._policy import action_values_along
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
@@ -96,15 +97,33 @@ class Problem(eqx.Module):
         if value is None:
             return lambda directions: Moves(None, jax.lax.map(along, directions)[0])
         solve = self._value_mover(theta, value, data.covariates)
-        through = jax.linearize(lambda value: self._moving(theta, value, data)[0], value)[1]
+        through = self._through_value(theta, value, data)
 
         def moves(directions: dict) -> Moves:
             # One after the other: side by side, the compiler would read V anew for each of them.
             stage, gap = jax.lax.map(along, directions)
             moved = solve(gap)
-            return Moves(moved, jax.tree.map(jnp.add, stage, jax.vmap(through)(moved)))
+            return Moves(moved, through(stage, moved))
 
         return moves
+
+    def _through_value(
+        self, theta: Theta, value: Array, data: Data
+    ) -> Callable[[Stage, Float[Array, "p C *H Z n c"]], Stage]:
+        """Moves of the stage at a value that stays, made those at a value that moves too."""
+        if self.prior.needs_policy or self.model.horizon() is not None:
+            moving = lambda value: self._moving(theta, value, data)[0]
+            along = jax.vmap(jax.linearize(moving, value)[1])
+            return lambda stage, moved: jax.tree.map(jnp.add, stage, along(moved))
+        # Action values alone hang on it, and linearly.
+        operators = self._operators(theta, data.covariates)
+        each = jax.vmap(jax.vmap(action_values_along), in_axes=(None, 0))
+
+        def add(stage: Stage, moved: Array) -> Stage:
+            more = lambda table: table + each(operators, moved)
+            return eqx.tree_at(lambda stage: stage.scene.values.table, stage, replace_fn=more)
+
+        return add
 
     def _value_mover(
         self, theta: Theta, value: Array, covariates: Covariates
