@@ -7,14 +7,16 @@ with fewer are padded. A member that has no likelihood is told by its flag and d
 others.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pomdpfit._agent_scores import agent_scores
 from pomdpfit._bellman import memory_needed
 from pomdpfit._engine import find_engine
 from pomdpfit._errors import EstimationError
@@ -23,6 +25,7 @@ from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
+from pomdpfit._plain_score import plain_pull_score
 from pomdpfit._problem import Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, weighted_sum
 from pomdpfit._sound import sound
@@ -31,6 +34,7 @@ from pomdpfit._types import Array, Bool, Float, Theta
 from pomdpfit.solvers import AbstractSolver
 from pomdpfit.solvers._base import enough, size
 
+_MEMBERS = "members"
 _FEWEST = 3  # climbs
 # On a CPU a batch does no less arithmetic than its members alone: what it saves is the cost of
 # many small calls. Measured on two busy cores, compiled, seconds a replicate of two stages, one by
@@ -156,7 +160,26 @@ def _wanted(part: Part) -> Array:
 def _over_members(one, theta, members: Members, *more):  # type: ignore[no-untyped-def]
     axis = None if members.panel is None else 0
     axes = (0, 0, 0, axis, *(0 for _ in more))
-    return jax.vmap(one, in_axes=axes)(theta, members.weights, members.start, members.panel, *more)
+    each = jax.vmap(one, in_axes=axes, axis_name=_MEMBERS)
+    return each(theta, members.weights, members.start, members.panel, *more)
+
+
+def _plain_first(plain: Callable, careful: Callable) -> Callable:
+    """What the plain filter finds, unless numbers of some member are too small for it.
+
+    The careful one is a branch for all members: each by itself would go through both.
+    """
+
+    def run(*args: Any) -> Any:
+        *found, lost = plain(*args)
+        some = jax.lax.psum(lost.astype(int), _MEMBERS) > 0
+        return jax.lax.cond(some, lambda: careful(*args), lambda: tuple(found))
+
+    return run
+
+
+_pull_score = _plain_first(plain_pull_score, pull_score)
+_push_score = _plain_first(agent_scores, functools.partial(push_score, parts=Terms.by_part))
 
 
 @eqx.filter_jit
@@ -166,7 +189,7 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         solved, start, fine = _solved(problem, solver, part, free | fixed, start)
         seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
-        terms, back = pull_score(problem.stage(free | fixed, solved, seen), seen, counts)
+        terms, back = _pull_score(problem.stage(free | fixed, solved, seen), seen, counts)
         by = None
         if solved is not None:
             by = problem.multipliers(free, fixed, solved, seen, back)
@@ -187,7 +210,7 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
 
         moves = problem.mover(theta, directions, solved, seen)(directions).stage
         stage = problem.stage(theta, solved, seen)
-        _, parts = push_score(stage, moves, seen, Terms.by_part)
+        _, parts = _push_score(stage, moves, seen)
         scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T
         return Answers(outer, start, fine & jnp.all(jnp.isfinite(outer)))
