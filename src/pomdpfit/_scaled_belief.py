@@ -113,9 +113,9 @@ def _careful_bayes(
     # A state without a path has only derivatives, those of the largest entries: exponent zero.
     to = jnp.where(to > _NONE, to, 0)
     highest = jnp.where(highest > _NONE, highest, 0)
-    gap = _power_of_two(exponent[:, None] - to)
+    gap = _power_of_two(_within_reach(exponent[:, None] - to))
     mass = (belief.mantissa[:, None] * gap * matrix).sum(axis=0)
-    total = (mass * _power_of_two(to - highest)).sum(axis=0)
+    total = (mass * _power_of_two(_within_reach(to - highest))).sum(axis=0)
     # The size of a tiny total goes into the exponent: its square, in derivatives, would be zero.
     own = jnp.where(total > 0, _exponent_of(total), 0)
     mass, total = mass * _power_of_two(-own), total * _power_of_two(-own)
@@ -127,8 +127,18 @@ def _normalised(mass: Float[Array, "S N"], exponent: Int[Array, "S N"]) -> Scale
     """mass * 2^exponent, with the size of mass moved into the exponent where it is too small."""
     size = exponent + jnp.where(mass > 0, _exponent_of(mass), 0)
     size = jnp.where(size >= _SMALLEST, 0, size)
-    mantissa = mass * _power_of_two(exponent - size)
+    up = exponent - size
+    mantissa = mass * _power_of_two(jnp.where(mass > 0, up, _within_reach(up)))
     return ScaledBelief(mantissa, size.astype(jnp.int32), jnp.all(size == 0))
+
+
+def _within_reach(exponent: Int[Array, "*b"]) -> Int[Array, "*b"]:
+    """Exponents of factors that are above one for zeros alone, and so matter for derivatives only.
+
+    How much a path with chance zero would have mattered may be no float: 2^500 stands for more,
+    which what follows can be multiplied by.
+    """
+    return jnp.minimum(exponent, -_SMALLEST)
 
 
 def _power_of_two(exponent: Int[Array, "*b"]) -> Float[Array, "*b"]:
