@@ -16,8 +16,9 @@ import pomdpfit as pf
 from benchmarks.row import Row
 from benchmarks.size import Size
 from benchmarks.timing import Work, side_by_side
-from pomdpfit._belief import filter_by_period
-from pomdpfit._moves import find_moves
+from pomdpfit._moves import find_moves, move_matrices
+from pomdpfit._plain_filter import follow
+from pomdpfit._program import program
 
 
 class HiddenMarkov(pf.Model):
@@ -80,12 +81,19 @@ def _ours(transition, emission, x0, z) -> dict[str, Work]:
     panel = pf.Panel.from_arrays(list(z), list(np.zeros_like(z[:, 1:])))
     kernel = eqx.filter_jit(model.kernel)(theta)
     arrays = panel.arrays(panel.contexts((), None)[1])
-    belief = jnp.asarray(x0)[None]
+    belief = jnp.broadcast_to(jnp.asarray(x0), (len(z), len(x0)))
     places = eqx.filter_jit(find_moves)(kernel, arrays)  # once for a panel, not for every theta
     return {
-        "ours": lambda: filter_by_period(kernel, places, belief),
+        "ours": lambda: _plain(kernel, places, belief),
         "public": lambda: pf.filter_beliefs(model, theta, panel, prior=prior).x,
     }
+
+
+@program
+def _plain(kernel: pf.Kernel, places: jax.Array, x0: jax.Array) -> tuple:
+    matrices = move_matrices(kernel)
+    path = follow(matrices, places, x0)
+    return path.x, path.log_sigma, path.lost(matrices)
 
 
 def _dynamax(transition, emission, x0, z) -> dict[str, Work]:

@@ -46,9 +46,11 @@ def pull(
     problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
 ) -> Pulled:
     """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
+    if value is None:
+        return Pulled(*_pull_observations(problem, free, fixed, data, weights))
     stage = _stage(problem, free | fixed, value, data)
     terms, back = _pull_score(stage, data, weights)
-    by = None if value is None else _multipliers(problem, free, fixed, value, data, back)
+    by = _multipliers(problem, free, fixed, value, data, back)
     return Pulled(terms, stage, back, _pull_stage(problem, free, fixed, value, data, back, by)[0])
 
 
@@ -72,6 +74,8 @@ def lagrangian_slope(
     by: Value,
 ) -> tuple[dict, Value]:
     """The derivative in `free` and in v of log l + by' (T(theta, v) - v), with weighted agents."""
+    if value is None:
+        return pull(problem, free, fixed, None, data, weights).gradient, None
     _, back = _pull_score(_stage(problem, free | fixed, value, data), data, weights)
     return _pull_stage(problem, free, fixed, value, data, back, by)
 
@@ -124,6 +128,19 @@ def _plain_first(plain: Callable, careful: Callable) -> Callable:
     return run
 
 
+def _all_in_one(pull_score: Callable) -> Callable:
+    """What `pull` does where nothing is solved: so small that most of its time would be calls."""
+
+    def run(problem: Problem, free: dict, fixed: dict, data: Data, weights: Array) -> tuple:
+        stage = problem.stage(free | fixed, None, data)
+        terms, back, *lost = pull_score(stage, data, weights)
+        gradient, _ = problem.pull(free, fixed, None, data, back, None)
+        return terms, stage, back, gradient, *lost
+
+    return run
+
+
+_pull_observations = _plain_first(_all_in_one(plain_pull_score), _all_in_one(pull_score))
 _score = _plain_first(plain_score, lambda *args: (score(*args),))
 _pull_score = _plain_first(plain_pull_score, pull_score)
 _push_agents = _plain_first(agent_scores, functools.partial(push_score, parts=Terms.by_part))
