@@ -8,7 +8,7 @@ import pytest
 
 import pomdpfit as pf
 from pomdpfit._bellman import Transfer, bellman_operator
-from pomdpfit._fixed_point import cold_start
+from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._model import Primitives, checked_primitives
 from pomdpfit._solve import solve_primitives, solved_state
@@ -209,6 +209,27 @@ def test_krylov_steps_save_nine_sweeps_of_ten(seed, stays, monkeypatch):
 def test_where_value_iteration_is_quick_it_is_all_there_is(seed, monkeypatch):
     plain, fast = sweeps_saved(sticky(seed, states=0.0), pf.Linear(21), monkeypatch)
     assert fast == plain + 1 < 40
+
+
+@pytest.mark.usefixtures("compiled_anew")
+def test_steps_that_are_not_needed_are_not_compiled(monkeypatch):
+    """And in one program or in several, the solution is the same."""
+    built, improve = [], _newton.coarse_improvement
+    monkeypatch.setattr(
+        _newton, "coarse_improvement", lambda *args: built.append(1) or improve(*args)
+    )
+    grid = pf.Linear(21)
+    solve_primitives(sticky(0, states=0.0), grid, pf.Newton())
+    assert built == []
+    hard = sticky(0)
+    in_rounds = solve_primitives(hard, grid, pf.Newton())
+    assert built == [1]
+    start = cold_start(hard, grid)
+    at_once = jax.jit(
+        lambda: solve_infinite(hard, grid, pf.Newton(), make_plan(hard.kernel), start)
+    )
+    assert in_rounds.steps == at_once().steps
+    np.testing.assert_allclose(in_rounds.coefficients, at_once().coefficients, atol=1e-8)
 
 
 @pytest.mark.usefixtures("compiled_anew")

@@ -22,6 +22,7 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers import (
     AbstractSolver,
+    Count,
     Plan,
     SolverState,
     backward_induction,
@@ -42,6 +43,19 @@ def solve_infinite(
     """The fixed point from `start`, without derivatives."""
     frozen = jax.tree.map(jax.lax.stop_gradient, primitives)
     return solver.run(bellman_operator(frozen, scheme), jax.lax.stop_gradient(start), plan)
+
+
+def solve_round(
+    primitives: Primitives,
+    scheme: AbstractScheme,
+    solver: AbstractSolver,
+    plan: Plan,
+    number: int,
+    start: Float[Array, "Z n c"],
+    steps: Count,
+) -> SolverState:
+    """One of the solver's rounds; no derivatives are asked of it."""
+    return solver.rounds(plan)[number](bellman_operator(primitives, scheme), start, steps)
 
 
 def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pomdpfit._bellman import refuse_if_too_large
 from pomdpfit._errors import ModelError, Result, SolveError
-from pomdpfit._fixed_point import cold_start, solve_finite, solve_infinite
+from pomdpfit._fixed_point import cold_start, solve_finite, solve_round
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values, checked_arguments
 from pomdpfit._precision import in_float64
@@ -130,21 +130,27 @@ def solved_state(
         raise ModelError(
             f"start was solved on another grid: it has shape {start.shape}, not {cold.shape}."
         )
-    return _infinite(primitives, grid, solver, plan, start)
+    state = _round(primitives, grid, solver, plan, 0, start, 0)
+    for number in range(1, len(solver.rounds(plan))):
+        if _how_solved(state, solver) is Result.MAX_STEPS:
+            state = _round(primitives, grid, solver, plan, number, state.coefficients, state.steps)
+    return state
+
+
+def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:
+    residual = np.asarray(state.residual)
+    if not np.isfinite(residual):
+        return Result.NOT_FINITE
+    largest = np.abs(np.asarray(state.coefficients)).max()
+    return Result.CONVERGED if enough(residual, largest, solver.tolerance) else Result.MAX_STEPS
 
 
 def outcome(state: SolverState, solver: AbstractSolver, *, throw: bool) -> Result:
     """How the solver ended, as a value; or as an error with advice."""
-    residual, coefficients = np.asarray(state.residual), np.asarray(state.coefficients)
-    if not np.isfinite(residual):
-        result = Result.NOT_FINITE
-    elif enough(residual, np.abs(coefficients).max(), solver.tolerance):
-        result = Result.CONVERGED
-    else:
-        result = Result.MAX_STEPS
+    result = _how_solved(state, solver)
     if throw and result is not Result.CONVERGED:
         raise SolveError(
-            f"the soft Bellman equation was not solved: residual {float(residual):.3g} after "
+            f"the soft Bellman equation was not solved: residual {float(state.residual):.3g} after "
             f"{int(state.steps)} steps, tolerance {solver.tolerance:.3g}. {result.advice()}"
         )
     return result
@@ -170,7 +176,7 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     return grid
 
 
-_infinite = program(solve_infinite)
+_round = program(solve_round)
 _finite = program(solve_finite)
 
 

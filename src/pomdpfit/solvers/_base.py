@@ -22,6 +22,10 @@ class SolverState(NamedTuple):
     steps: Int[Array, ""]
 
 
+Count = int | Int[Array, ""]
+Round = Callable[[BellmanOperator, Float[Array, "Z n c"], Count], SolverState]  # steps so far
+
+
 class AbstractSolver(eqx.Module):
     """A method for the infinite-horizon fixed point V = T V."""
 
@@ -33,6 +37,14 @@ class AbstractSolver(eqx.Module):
         self, operator: BellmanOperator, start: Float[Array, "Z n c"], plan: Plan
     ) -> SolverState:
         """Iterate from `start` until the residual max |T V - V| is below the tolerance."""
+
+    def rounds(self, plan: Plan) -> tuple[Round, ...]:
+        """What `run` does, as parts of which each is called for only if those before it failed.
+
+        Whoever can look at a residual between programs runs no more of them than are needed: a
+        program pays for branches that it does not take.
+        """
+        return (lambda operator, start, _: self.run(operator, start, plan),)
 
 
 def enough(residual: Any, largest: Any, tolerance: float) -> Any:

@@ -8,14 +8,23 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator, Transfer
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import AbstractSolver, SolverState, enough, middle, size, unsolved
+from pomdpfit.solvers._base import (
+    AbstractSolver,
+    Count,
+    Round,
+    SolverState,
+    enough,
+    middle,
+    size,
+    unsolved,
+)
 from pomdpfit.solvers._coarse import coarse_improvement
 from pomdpfit.solvers._first_sweeps import first_sweeps
 from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._relative_value_iteration import extrapolated
-from pomdpfit.solvers._staying import Count, staying
+from pomdpfit.solvers._staying import staying
 
 _PATIENCE = 30  # steps without a smaller residual, after which value iteration takes over
 _LEAVE = 1e-2  # of an error, by a sweep: the next step makes it good
@@ -46,19 +55,26 @@ class Newton(AbstractSolver):
         step: Step = lambda transfer, gap, effort: ordered_step(transfer, plan, gap, effort)
         return _steps(operator, start, step, self.tolerance, self.max_steps)
 
+    def rounds(self, plan: Plan) -> tuple[Round, ...]:
+        """Without an order, value iteration for as long as it does; then Newton's steps."""
+        if plan.order is not None:
+            return super().rounds(plan)
+        limits = self.tolerance, self.max_steps
+        sweeps: Round = lambda operator, start, _: first_sweeps(operator, start, *limits)
+        return sweeps, self._go_on
+
     def _without_order(self, operator: BellmanOperator, start: Array) -> SolverState:
         swept = first_sweeps(operator, start, self.tolerance, self.max_steps)
-
-        def go_on(swept: SolverState) -> SolverState:
-            # Once, for the policy at the start: it only guides, and its LU costs many sweeps.
-            kernel, scheme = operator.primitives.kernel, operator.scheme
-            improve = coarse_improvement(operator.derivative(swept.coefficients), kernel, scheme)
-            step: Step = lambda transfer, gap, _: krylov_step(transfer, improve, gap)
-            limits = self.tolerance, self.max_steps, swept.steps
-            return _steps(operator, swept.coefficients, step, *limits)
-
         solved = enough(swept.residual, size(swept.coefficients), self.tolerance)
+        go_on = lambda swept: self._go_on(operator, swept.coefficients, swept.steps)
         return jax.lax.cond(solved, lambda swept: swept, go_on, swept)
+
+    def _go_on(self, operator: BellmanOperator, start: Array, steps: Count) -> SolverState:
+        # Once, for the policy at the start: it only guides, and its LU costs many sweeps.
+        kernel, scheme = operator.primitives.kernel, operator.scheme
+        improve = coarse_improvement(operator.derivative(start), kernel, scheme)
+        step: Step = lambda transfer, gap, _: krylov_step(transfer, improve, gap)
+        return _steps(operator, start, step, self.tolerance, self.max_steps, steps)
 
 
 def newton_step(transfer: Transfer, step: Step, gap: Field, effort: Count) -> Field:

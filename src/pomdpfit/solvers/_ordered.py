@@ -14,6 +14,7 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
@@ -23,7 +24,7 @@ from pomdpfit.solvers._reads import (
     resets,
     runs,
 )
-from pomdpfit.solvers._staying import Count, Staying, staying_matrix
+from pomdpfit.solvers._staying import Staying, staying_matrix
 
 STUCK = 200  # passes over a large block where one may stay for ever
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
@@ -21,7 +22,7 @@ from pomdpfit.solvers._reads import (
     resets,
     runs,
 )
-from pomdpfit.solvers._staying import Count, Staying, staying_matrix
+from pomdpfit.solvers._staying import Staying, staying_matrix
 
 
 def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:

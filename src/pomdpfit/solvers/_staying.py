@@ -14,10 +14,9 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float, Int
+from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import Reads
-
-Count = int | Int[Array, ""]
 
 _SELDOM = 1 / 3
 _MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
