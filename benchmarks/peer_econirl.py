@@ -1,6 +1,6 @@
 """econirl's NFXP on Rust's group 4 with 90 bins, timed twice: JSON on the standard output.
 
-Run in an environment of its own (`.venv-peers`), which need not hold pomdpfit.
+Run as a process of its own: what it compiles and keeps in memory is not ours.
 """
 
 import json

@@ -82,8 +82,7 @@ class Problem(eqx.Module):
         self, free: dict, fixed: dict, value: Array, data: Data, back: Stage
     ) -> Float[Array, "C *H Z n c"]:
         """lambda, for a function of the stage with derivative `back`."""
-        _, in_value = self.pull(free, fixed, value, data, back, jnp.zeros_like(value))
-        assert in_value is not None
+        in_value = self._back_to_value(free | fixed, value, data, back)
         each = lambda operator, value, back: multipliers(operator, value, back, self.plan)
         return self.by_context(each, free | fixed, data.covariates, value, in_value)
 
@@ -107,15 +106,30 @@ class Problem(eqx.Module):
 
         return moves
 
+    @property
+    def _in_action_values_alone(self) -> bool:
+        """Whether nothing else hangs on the value; on it they hang linearly."""
+        return self.model.horizon() is None and not self.prior.needs_policy
+
+    def _back_to_value(
+        self, theta: Theta, value: Array, data: Data, back: Stage
+    ) -> Float[Array, "C *H Z n c"]:
+        """The derivative in the value, theta apart, of what has the derivative `back`."""
+        if not self._in_action_values_alone or back.scene is None:
+            moving = lambda value: self._moving(theta, value, data)[0]
+            return jax.vjp(moving, value)[1](back)[0]
+        operators = self._operators(theta, data.covariates)
+        each = lambda value: jax.vmap(action_values_along)(operators, value)
+        return jax.vjp(each, value)[1](back.scene.values.table)[0]
+
     def _through_value(
         self, theta: Theta, value: Array, data: Data
     ) -> Callable[[Stage, Float[Array, "p C *H Z n c"]], Stage]:
         """Moves of the stage at a value that stays, made those at a value that moves too."""
-        if self.prior.needs_policy or self.model.horizon() is not None:
+        if not self._in_action_values_alone:
             moving = lambda value: self._moving(theta, value, data)[0]
             along = jax.vmap(jax.linearize(moving, value)[1])
             return lambda stage, moved: jax.tree.map(jnp.add, stage, along(moved))
-        # Action values alone hang on it, and linearly.
         operators = self._operators(theta, data.covariates)
         each = jax.vmap(jax.vmap(action_values_along), in_axes=(None, 0))
 
