@@ -14,7 +14,7 @@ class Size:
     periods: int = 100
     repetitions: int = 5
     limit_nodes: int = 401  # of the grid that stands for the limit
-    smooth_nodes: tuple[int, ...] = (9, 11, 13, 17, 21, 26, 31, 41, 51, 76, 101)
+    smooth_nodes: tuple[int, ...] = (9, 11, 13, 17, 21, 23, 24, 26, 31, 41, 51, 76, 101)
     discounts: tuple[float, ...] = (0.95, 0.99, 0.999, 0.9999)
     seeds: tuple[int, ...] = (0, 1)
     general_observations: int = 4
