@@ -131,9 +131,10 @@ def solved_state(
             f"start was solved on another grid: it has shape {start.shape}, not {cold.shape}."
         )
     state = _round(primitives, grid, solver, plan, 0, start, 0)
-    for number in range(1, len(solver.rounds(plan))):
-        if _how_solved(state, solver) is Result.MAX_STEPS:
-            state = _round(primitives, grid, solver, plan, number, state.coefficients, state.steps)
+    number = 1
+    while _how_solved(state, solver) is Result.MAX_STEPS and number < len(solver.rounds(plan)):
+        state = _round(primitives, grid, solver, plan, number, state.coefficients, state.steps)
+        number += 1
     return state
 
 

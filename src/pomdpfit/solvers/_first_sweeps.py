@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator
 from pomdpfit._types import Array
-from pomdpfit.solvers._base import SolverState, enough, size
-from pomdpfit.solvers._relative_value_iteration import extrapolated
+from pomdpfit.solvers._base import SolverState, enough, middle, size
+from pomdpfit.solvers._relative_value_iteration import lifted
 
 _TRIAL = 2  # sweeps before the rate is believed
 _SOON = 30  # further sweeps: what Krylov's method costs at least, its preparation included
@@ -24,19 +24,20 @@ def first_sweeps(
 
     def at(coefficients: Array, steps: Array, before: Array) -> tuple:
         image = operator(coefficients)
-        return coefficients, image, size(image - coefficients), before, steps
+        gap = image - coefficients  # read once for both
+        return coefficients, image, size(gap), middle(gap), before, steps
 
     def proceed(state: tuple) -> Array:
-        coefficients, _, residual, before, steps = state
+        coefficients, _, residual, _, before, steps = state
         fall = jnp.log(residual / before)
         soon = (fall < 0) & (jnp.log(tolerance / residual) >= _SOON * fall)
         done = enough(residual, size(coefficients), tolerance) | ~jnp.isfinite(residual)
         return ~done & (steps < max_steps) & ((steps < _TRIAL) | soon)
 
     def body(state: tuple) -> tuple:
-        coefficients, image, residual, _, steps = state
-        return at(extrapolated(coefficients, image, beta), steps + 1, residual)
+        _, image, residual, g, _, steps = state
+        return at(lifted(image, g, beta), steps + 1, residual)
 
     first = at(start, jnp.asarray(0), jnp.asarray(jnp.inf))
-    coefficients, _, residual, _, steps = jax.lax.while_loop(proceed, body, first)
+    coefficients, _, residual, _, _, steps = jax.lax.while_loop(proceed, body, first)
     return SolverState(coefficients, residual, steps)

@@ -12,7 +12,14 @@ def extrapolated(
     coefficients: Float[Array, "Z n c"], image: Float[Array, "Z n c"], beta: Float[Array, ""]
 ) -> Float[Array, "Z n c"]:
     """T V + g beta / (1 - beta): MacQueen's step from V and T V."""
-    return image.at[..., 0].add(beta / (1.0 - beta) * middle(image - coefficients))
+    return lifted(image, middle(image - coefficients), beta)
+
+
+def lifted(
+    image: Float[Array, "Z n c"], g: Float[Array, ""], beta: Float[Array, ""]
+) -> Float[Array, "Z n c"]:
+    """The same where g, the middle of T V - V, is known."""
+    return image.at[..., 0].add(beta / (1.0 - beta) * g)
 
 
 class RelativeValueIteration(AbstractSolver):
