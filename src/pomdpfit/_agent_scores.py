@@ -38,7 +38,10 @@ def agent_scores(
         chosen, by_belief, direct = _choices(stage.scene, moves.scene, data, path.x)
     # First what the observation part hangs on, then the choice part.
     (by_log,) = back(jnp.ones_like(observation))
-    bars = jnp.stack([jnp.zeros_like(path.x), by_belief]), jnp.stack([by_log, 0 * by_log])
+    bars = (
+        jnp.stack([jnp.zeros_like(path.x), by_belief]),
+        jnp.stack([by_log, jnp.zeros_like(by_log)]),
+    )
     by_mass, by_prior = jax.vmap(lambda *bars: pull_back(matrices, places, path, *bars))(*bars)
     through = _through_matrices(stage.kernel, moves.kernel, places, path.x, by_mass)
     each = jnp.broadcast_to(moves.x0, (len(moves.x0), *x0.shape))

@@ -51,7 +51,7 @@ class Newton(AbstractSolver):
     def run(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
         """Some eight ordered steps from a cold start at a discount of 0.9999, four from a warm."""
         if plan.order is None:
-            return self._without_order(operator, start)
+            return self._without_order(operator, start, plan)
         step: Step = lambda transfer, gap, effort: ordered_step(transfer, plan, gap, effort)
         return _steps(operator, start, step, self.tolerance, self.max_steps)
 
@@ -63,10 +63,11 @@ class Newton(AbstractSolver):
         sweeps: Round = lambda operator, start, _: first_sweeps(operator, start, *limits)
         return sweeps, self._go_on
 
-    def _without_order(self, operator: BellmanOperator, start: Array) -> SolverState:
-        swept = first_sweeps(operator, start, self.tolerance, self.max_steps)
+    def _without_order(self, operator: BellmanOperator, start: Array, plan: Plan) -> SolverState:
+        sweeps, steps = self.rounds(plan)
+        swept = sweeps(operator, start, 0)
         solved = enough(swept.residual, size(swept.coefficients), self.tolerance)
-        go_on = lambda swept: self._go_on(operator, swept.coefficients, swept.steps)
+        go_on = lambda swept: steps(operator, swept.coefficients, swept.steps)
         return jax.lax.cond(solved, lambda swept: swept, go_on, swept)
 
     def _go_on(self, operator: BellmanOperator, start: Array, steps: Count) -> SolverState:
