@@ -10,7 +10,8 @@ import jax
 import pytest
 
 import pomdpfit as pf
-from pomdpfit import _compilation
+from pomdpfit.programs import _folder
+from pomdpfit.programs._store import keep_in
 
 _SCRIPT = """
 import collections, json, sys
@@ -45,7 +46,8 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert first["folder"] == second["folder"] == str(tmp_path)
     assert first["cache_misses"] > 0
     assert second.get("cache_misses", 0) == 0
-    assert second["cache_hits"] == first["cache_misses"] + first.get("cache_hits", 0)
+    # The solve itself is found without JAX's help, and without being traced: test_program_store.py.
+    assert 0 < second["cache_hits"] < first["cache_misses"] + first.get("cache_hits", 0)
     assert second["value"] == first["value"]  # the same program, to the last bit
 
 
@@ -60,7 +62,8 @@ def settings():
     yield
     for name, value in before.items():
         jax.config.update(name, value)
-    _compilation.reset_cache()
+    _folder.reset_cache()
+    keep_in(None)
 
 
 @pytest.fixture
@@ -123,7 +126,7 @@ def test_each_platform_has_its_place(platform, variable, end, tmp_path, monkeypa
 
 @pytest.mark.usefixtures("nothing_told")
 def test_the_oldest_programs_go_when_there_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(_compilation, "_LARGEST", 25)
+    monkeypatch.setattr(_folder, "_LARGEST", 25)
     for age, name in enumerate(["new", "older", "oldest"]):
         entry = tmp_path / f"{name}-cache"
         entry.write_bytes(bytes(10))

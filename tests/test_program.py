@@ -3,8 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit import _program
-from pomdpfit._program import program
+from pomdpfit.programs import _program, program
 
 
 def test_a_program_is_the_function_and_is_compiled_once():

@@ -39,6 +39,7 @@ from pomdpfit._sound import sound_primitives
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit._value_moves import SharedMoves, ValueMoves
+from pomdpfit.programs import program
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
@@ -394,7 +395,7 @@ def _same(known: tuple, theta: Theta, weights: np.ndarray) -> bool:
     return same and np.array_equal(weighed, weights)
 
 
-@eqx.filter_jit
+@program(scatters=True)
 def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
     side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *kernels)
     return find_moves(stacked_kernel(side_by_side), panel)

@@ -19,10 +19,10 @@ import numpy as np
 from pomdpfit._agent_scores import agent_scores
 from pomdpfit._plain_score import plain_pull_score, plain_score
 from pomdpfit._problem import Moves, Problem
-from pomdpfit._program import program
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
+from pomdpfit.programs import program
 
 _TOGETHER = 4  # entries of theta along which the value is differentiated at once
 
@@ -107,19 +107,20 @@ def _stage(problem: Problem, theta: Theta, value: Value, data: Data) -> Stage:
     return problem.stage(theta, value, data)
 
 
-@eqx.filter_jit  # scatters
+@program(scatters=True)
 def _multipliers(problem, free, fixed, value, data, back):  # type: ignore[no-untyped-def]
     return problem.multipliers(free, fixed, value, data, back)
 
 
-@eqx.filter_jit  # likewise
+@program(scatters=True)
 def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no-untyped-def]
     return problem.pull(free, fixed, value, data, back, by)
 
 
-def _plain_first(plain: Callable, careful: Callable) -> Callable:
+def _plain_first(name: str, plain: Callable, careful: Callable) -> Callable:
     """What the plain program finds; if numbers are too small for it, what the careful one does."""
-    plain, careful = program(plain), program(careful)
+    plain = program(plain, name=f"{name}, plain")
+    careful = program(careful, name=f"{name}, careful")
 
     def run(*args: Any) -> Any:
         *found, lost = plain(*args)
@@ -140,10 +141,14 @@ def _all_in_one(pull_score: Callable) -> Callable:
     return run
 
 
-_pull_observations = _plain_first(_all_in_one(plain_pull_score), _all_in_one(pull_score))
-_score = _plain_first(plain_score, lambda *args: (score(*args),))
-_pull_score = _plain_first(plain_pull_score, pull_score)
-_push_agents = _plain_first(agent_scores, functools.partial(push_score, parts=Terms.by_part))
+_pull_observations = _plain_first(
+    "pull observations", _all_in_one(plain_pull_score), _all_in_one(pull_score)
+)
+_score = _plain_first("score", plain_score, lambda *args: (score(*args),))
+_pull_score = _plain_first("pull score", plain_pull_score, pull_score)
+_push_agents = _plain_first(
+    "push agents", agent_scores, functools.partial(push_score, parts=Terms.by_part)
+)
 _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
 
 

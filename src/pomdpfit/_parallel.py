@@ -17,6 +17,7 @@ from joblib import delayed
 from pomdpfit._engine import AbstractEngine, find_engine
 from pomdpfit._errors import WorkerError
 from pomdpfit._parcel import call
+from pomdpfit.programs import kept_folder
 
 
 def run_parallel(
@@ -62,8 +63,9 @@ def run_as_finished(
     digest = hashlib.sha256(payload).hexdigest()
     source = engine.ship(digest, payload)
     del payload
+    folder = kept_folder() if engine.same_disk else None
     work = (
-        delayed(call)(k, digest, source, cloudpickle.dumps((function, task)))
+        delayed(call)(k, digest, source, cloudpickle.dumps((function, task)), folder)
         for k, task in enumerate(tasks)
     )
     done = 0

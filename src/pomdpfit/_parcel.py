@@ -7,6 +7,7 @@ two threads must not do to the same one.
 """
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -14,6 +15,7 @@ import joblib
 import numpy as np
 
 from pomdpfit._precision import require_float64
+from pomdpfit.programs import cache_compilations, kept_folder
 
 _KEPT = 2  # shared things, the last used ones: a worker may serve two pieces of work by turns
 _opened = threading.local()
@@ -27,14 +29,19 @@ class Reference:
         raise NotImplementedError
 
 
-def call(number: int, digest: str, source: Any, work: bytes) -> tuple[int, Any]:
+def call(
+    number: int, digest: str, source: Any, work: bytes, folder: Path | None = None
+) -> tuple[int, Any]:
     """function(*shared, *task), in a worker, with the number of the task.
 
     digest  of the shared bytes
     source  the shared bytes, or where they are: looked at where the digest is not known here
     work    the function and the task
+    folder  where who sent it keeps compiled programs, if workers see the same files
     """
     require_float64()
+    if folder is not None and kept_folder() != folder:
+        cache_compilations(folder)
     shared = _shared(digest, source)
     function, task = cloudpickle.loads(work)
     # What runs in parallel inside a task stays in its process: all others are busy.

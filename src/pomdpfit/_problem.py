@@ -18,7 +18,14 @@ from pomdpfit._fixed_point import multipliers, value_mover
 from pomdpfit._model import Model, Primitives
 from pomdpfit._policy import action_values_along
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._scene import Covariates, for_each_context, make_scene, stacked_kernel
+from pomdpfit._scene import (
+    Covariates,
+    first_context,
+    for_each_context,
+    in_each_context,
+    make_scene,
+    stacked_kernel,
+)
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Float, Theta
@@ -119,7 +126,7 @@ class Problem(eqx.Module):
             moving = lambda value: self._moving(theta, value, data)[0]
             return jax.vjp(moving, value)[1](back)[0]
         operators = self._operators(theta, data.covariates)
-        each = lambda value: jax.vmap(action_values_along)(operators, value)
+        each = lambda value: in_each_context(action_values_along, operators, value)
         return jax.vjp(each, value)[1](back.scene.values.table)[0]
 
     def _through_value(
@@ -131,10 +138,10 @@ class Problem(eqx.Module):
             along = jax.vmap(jax.linearize(moving, value)[1])
             return lambda stage, moved: jax.tree.map(jnp.add, stage, along(moved))
         operators = self._operators(theta, data.covariates)
-        each = jax.vmap(jax.vmap(action_values_along), in_axes=(None, 0))
+        each = jax.vmap(lambda moved: in_each_context(action_values_along, operators, moved))
 
         def add(stage: Stage, moved: Array) -> Stage:
-            more = lambda table: table + each(operators, moved)
+            more = lambda table: table + each(moved)
             return eqx.tree_at(lambda stage: stage.scene.values.table, stage, replace_fn=more)
 
         return add
@@ -144,7 +151,7 @@ class Problem(eqx.Module):
     ) -> Callable[[Float[Array, "p C *H Z n c"]], Float[Array, "p C *H Z n c"]]:
         mover = lambda operator, value: value_mover(operator, value, self.plan)
         if not covariates:
-            one = mover(_first(self._operators(theta, {})), value[0])
+            one = mover(first_context(self._operators(theta, {})), value[0])
             return lambda gap: one(gap[:, 0])[:, None]
         each = lambda operator, value, gap: mover(operator, value)(gap)
 
@@ -160,11 +167,7 @@ class Problem(eqx.Module):
         """One context after the other: each is as much work as a machine has room for."""
         operators = self._operators(theta, covariates)
         if not covariates:
-            return each(_first(operators), *(part[0] for part in rows))[None]
+            return each(first_context(operators), *(part[0] for part in rows))[None]
         moving, rest = eqx.partition(operators, eqx.is_array)
         one = lambda row: each(eqx.combine(row[0], rest), *row[1])
         return jax.lax.map(one, (moving, rows))
-
-
-def _first(operators: BellmanOperator) -> BellmanOperator:
-    return jax.tree.map(lambda leaf: leaf[0], operators)

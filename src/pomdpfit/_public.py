@@ -1,7 +1,6 @@
 """The public names, nothing else."""
 
 from pomdpfit import baselines, bayes, datasets, models
-from pomdpfit._compilation import cache_compilations
 from pomdpfit._constraints import Interval, Positive, Real, Simplex
 from pomdpfit._errors import (
     ConvergenceWarning,
@@ -109,6 +108,7 @@ from pomdpfit.inference._compare import compare
 from pomdpfit.inference._serial import observation_residuals, serial_correlation
 from pomdpfit.inference._tests import likelihood_ratio_test, score_test, vuong_test
 from pomdpfit.model_files import Specification, read_model
+from pomdpfit.programs import cache_compilations
 from pomdpfit.solvers import Newton, RelativeValueIteration
 from pomdpfit.storage import load
 from pomdpfit.streaming import PanelScan, StreamedLikelihood, simulate_parquet

@@ -78,7 +78,7 @@ class Scene(eqx.Module):
         """log pi(a | z, x) in each context."""
         q, available, shock = self.q(context, z, x, t), self.available(context, z), self.shock
         if self.contexts == 1:
-            return jax.tree.map(lambda leaf: leaf[0], shock).log_choice(q, available)
+            return first_context(shock).log_choice(q, available)
         each = lambda shock, q, available: shock.log_choice(q, available)
         for _ in context.shape:
             each = jax.vmap(each, in_axes=(0, 0, None if available is None else 0))
@@ -95,6 +95,22 @@ def for_each_context(make: Callable[[dict], _T], covariates: Covariates) -> _T:
     if not covariates:
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], make({}))
     return jax.vmap(make)(dict(covariates))
+
+
+def in_each_context(function: Callable[..., _T], operators: BellmanOperator, value: Array) -> _T:
+    """function(operator, value) of every context, from what has a leading axis of contexts.
+
+    One alone is taken out and put back: reads that are batched are more to compile.
+    """
+    if len(value) > 1:
+        return jax.vmap(function)(operators, value)
+    alone = function(first_context(operators), value[0])
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
+
+
+def first_context(stacked: _T) -> _T:
+    """The first of what is stacked by context."""
+    return jax.tree.map(lambda leaf: leaf[0], stacked)
 
 
 def stacked_kernel(kernel: Kernel) -> Kernel:
@@ -117,7 +133,7 @@ def make_scene(
 
     And T V - V of every context.
     """
-    values, gap = jax.vmap(action_values_and_gap)(operators, value)
+    values, gap = in_each_context(action_values_and_gap, operators, value)
     return Scene(stacked_kernel(operators.primitives.kernel), values), gap
 
 

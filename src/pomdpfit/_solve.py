@@ -12,10 +12,10 @@ from pomdpfit._fixed_point import cold_start, solve_finite, solve_round
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values, checked_arguments
 from pomdpfit._precision import in_float64
-from pomdpfit._program import program
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
 from pomdpfit.certificate import Certificate, certify_primitives
+from pomdpfit.programs import program
 from pomdpfit.solvers import AbstractSolver, Newton, Plan, SolverState, make_plan
 from pomdpfit.solvers._base import enough
 

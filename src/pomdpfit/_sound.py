@@ -3,7 +3,6 @@
 A search asks at every step. What is wrong is said in words by `Primitives.check`, once it is.
 """
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,6 +10,7 @@ from pomdpfit._constraints import SUM_TOLERANCE
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
 from pomdpfit._types import Array, Bool, Theta
+from pomdpfit.programs import program
 
 
 def sound_primitives(model: Model, theta: Theta) -> Primitives:
@@ -25,7 +25,7 @@ def sound_primitives(model: Model, theta: Theta) -> Primitives:
     return primitives
 
 
-@eqx.filter_jit
+@program(scatters=True)
 def _judged(model: Model, theta: Theta) -> tuple[Primitives, Bool[Array, ""]]:
     primitives = model.primitives(theta)
     return primitives, sound(primitives)

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._schemes import AbstractScheme
@@ -119,17 +120,28 @@ def _read(
     return jnp.stack([action(b) for b in range(B)], axis=1)
 
 
-@_read.defjvp
+@functools.partial(_read.defjvp, symbolic_zeros=True)
 def _read_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     """Linear in V and in the weights.
 
-    The term of dV is one read of all positions: its transpose is then one loop that adds to all of
-    them, where that of many reads would be many.
+    Either term is one read of all positions. The transpose of dV's is then one loop that adds to
+    all of them, where that of many reads would be many; what dweight's reads is the same for all
+    directions; and there is less to compile.
     """
     flat, successors, position, weight = primals
-    d_flat, _, _, d_weight = tangents
-    whole = (d_flat[successors[..., None, None], position][..., None] * weight).sum(axis=(2, 4))
-    return _read(*primals), whole + _read(flat, successors, position, d_weight)
+    terms = []
+    if not isinstance(tangents[0], SymbolicZero):
+        terms.append(_all_positions(tangents[0], successors, position)[..., None] * weight)
+    if not isinstance(tangents[3], SymbolicZero):
+        terms.append(_all_positions(flat, successors, position)[..., None] * tangents[3])
+    image = _read(*primals)
+    return image, sum((term.sum(axis=(2, 4)) for term in terms), jnp.zeros_like(image))
+
+
+def _all_positions(
+    flat: Float[Array, "Z m"], successors: Int[Array, "z B K"], position: Int[Array, "B K n V"]
+) -> Float[Array, "z B K n V"]:
+    return flat[successors[..., None, None], position]
 
 
 _read_together = jax.jit(_read)  # traced once

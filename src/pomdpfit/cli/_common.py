@@ -170,6 +170,6 @@ def require_picture(path: Path) -> None:
 
 def prepare() -> None:
     """Compiled programs are kept on disk, for the next command."""
-    from pomdpfit._compilation import cache_compilations
+    from pomdpfit.programs import cache_compilations
 
     cache_compilations()

@@ -1,8 +1,9 @@
 """Compiled programs kept on disk, so that a new process need not compile them again.
 
 JAX knows a program by its text, its shapes, its versions and the processor: what is found on disk
-is what would have been compiled. Off by default in the library, which changes nothing at import;
-on by default in the command line.
+is what would have been compiled. The large programs of a fit are known by their calls, and so need
+not be traced either (`_store`). Off by default in the library, which changes nothing at import; on
+by default in the command line.
 """
 
 import os
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+from pomdpfit.programs._store import keep_in
 
 _FOLDER = "POMDPFIT_CACHE"  # a folder of the user's; empty: keep nothing
 _JAX = "jax_compilation_cache_dir"
@@ -43,6 +46,7 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     reset_cache()  # JAX looks for a folder once, at the first compilation
+    keep_in(path)
     return path
 
 

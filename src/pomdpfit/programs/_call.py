@@ -1,0 +1,90 @@
+"""A call taken apart into arrays and all that is the same from call to call."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+_SHAPING = ("jax_enable_x64", "jax_default_matmul_precision")  # settings that programs hang on
+_WATCHING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")  # with which JAX looks inside
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+
+
+class _Hole:
+    """Where an array goes."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hole)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_HOLE = _Hole()
+
+
+class Call(NamedTuple):
+    """The arrays of a call's arguments, and the arguments without them."""
+
+    arrays: list[Any]
+    tree: Any
+    rest: tuple[Any, ...]
+
+    @property
+    def signature(self) -> Hashable:
+        """Equal for two calls that one compiled program serves."""
+        kinds = tuple(
+            (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in self.arrays
+        )
+        return self.tree, self.rest, kinds, *(getattr(jax.config, n) for n in _SHAPING)
+
+
+def take_apart(args: tuple) -> Call | None:
+    """None inside of another program, where JAX is asked to watch, and with several devices."""
+    leaves, tree = jax.tree.flatten(args)
+    inside = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    watched = any(getattr(jax.config, name) for name in _WATCHING)
+    if inside or watched or jax.local_device_count() > 1:
+        return None
+    arrays, rest = _apart(leaves)
+    return Call(arrays, tree, rest)
+
+
+class Result:
+    """What a program returns, without its arrays."""
+
+    def __init__(self, skeleton: Any) -> None:
+        self.skeleton = skeleton
+        self._leaves, self._tree = jax.tree.flatten(skeleton)
+
+    def filled(self, arrays: Sequence[Any]) -> Any:
+        """With its arrays."""
+        return jax.tree.unflatten(self._tree, _together(self._leaves, arrays))
+
+
+def traced_result(
+    function: Callable, call: Call
+) -> tuple[Callable[..., list[Any]], Callable[[], Result]]:
+    """The function of the call's arrays alone, and what else it returned when it was traced."""
+    seen: list[Result] = []
+
+    def flat(*arrays: Any) -> list[Any]:
+        args = jax.tree.unflatten(call.tree, _together(call.rest, arrays))
+        leaves, tree = jax.tree.flatten(function(*args))
+        found, rest = _apart(leaves)
+        seen.append(Result(jax.tree.unflatten(tree, rest)))
+        return found
+
+    flat.__name__ = getattr(function, "__name__", "program")  # by which logs know it
+    return flat, lambda: seen[-1]
+
+
+def _apart(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    arrays = [leaf for leaf in leaves if isinstance(leaf, _ARRAYS)]
+    return arrays, tuple(_HOLE if isinstance(leaf, _ARRAYS) else leaf for leaf in leaves)
+
+
+def _together(rest: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+    next_array = iter(arrays)
+    return [next(next_array) if isinstance(leaf, _Hole) else leaf for leaf in rest]

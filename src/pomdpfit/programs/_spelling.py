@@ -1,0 +1,96 @@
+"""What a call is, in text: equal texts are served by one compiled program.
+
+Arrays count by their shape and type; all else by its value. What is not this package's own, nor
+plain, has no text: its code may change while its name stays. The one exception are models, which
+are known by what they compute (`_jaxpr`).
+"""
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from pomdpfit._model import Model
+from pomdpfit.programs._errors import UnspelledError
+from pomdpfit.programs._jaxpr import jaxpr_text
+
+__all__ = ["UnspelledError", "spelled"]
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_models: list[tuple[Model, str]] = []  # those of late, with their texts
+_MANY = 8
+
+
+def spelled(*values: Any) -> str:
+    """The text, or UnspelledError."""
+    return _spell(values, by_value=False)
+
+
+def _spell(value: Any, *, by_value: bool) -> str:
+    """`by_value` for what programs do not take as an argument."""
+    if isinstance(value, Model):
+        return _model(value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return _array(value, by_value=by_value)
+    kind = type(value)
+    if kind in _PLAIN:
+        return f"{kind.__name__} {value!r}"
+    if kind is dict:
+        items = ((name, _spell(value[name], by_value=by_value)) for name in sorted(value))
+        return f"dict {list(items)}"
+    if kind in (tuple, list):
+        return f"{kind.__name__} {[_spell(part, by_value=by_value) for part in value]}"
+    if not kind.__module__.startswith("pomdpfit."):
+        raise UnspelledError(f"{kind.__module__}.{kind.__qualname__}")
+    return f"{kind.__module__}.{kind.__qualname__} {_own(value, by_value=by_value)}"
+
+
+def _own(value: Any, *, by_value: bool) -> str:
+    """An object of this package."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, tuple):  # with names
+        return repr([_spell(part, by_value=by_value) for part in value])
+    if not dataclasses.is_dataclass(value):
+        raise UnspelledError(type(value).__qualname__)
+    tree = isinstance(value, eqx.Module)
+    fields = {}
+    for field in dataclasses.fields(value):
+        still = by_value or not tree or field.metadata.get("static", False)
+        fields[field.name] = _spell(getattr(value, field.name), by_value=still)
+    return repr(fields)
+
+
+def _array(value: Any, *, by_value: bool) -> str:
+    kind = f"{value.dtype}{value.shape}{getattr(value, 'weak_type', False)}"
+    return f"{kind} {np.asarray(value).tobytes().hex()}" if by_value else kind
+
+
+def _model(model: Model) -> str:
+    for known, text in _models:
+        if known is model:
+            return text
+    text = _traced(model)
+    _models.append((model, text))
+    del _models[:-_MANY]
+    return text
+
+
+def _traced(model: Model) -> str:
+    """All that programs ask of a model: its primitives at any theta, and its horizon."""
+    moving, still = eqx.partition(model, eqx.is_array)
+    rest: list[str] = []
+
+    def primitives(moving: Model, theta: Mapping[str, Any]) -> list[Any]:
+        made = eqx.combine(moving, still).primitives(theta)
+        arrays, kept = eqx.partition(made, eqx.is_array_like)
+        rest.append(_spell(kept, by_value=True))
+        return jax.tree.leaves(arrays)
+
+    theta = model.space().example()
+    jaxpr = jax.make_jaxpr(primitives)(moving, theta)
+    return repr((_spell(theta, by_value=False), jaxpr_text(jaxpr), rest, model.horizon()))

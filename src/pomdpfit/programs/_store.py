@@ -1,0 +1,124 @@
+"""Compiled programs on disk, found without tracing.
+
+JAX's own cache knows a program by its text, which must be traced and lowered first: most of what a
+second process would wait for. Here a program is known by the text of its call (`_spelling`), by
+this package's source and by all that JAX compiles for. What cannot be read is compiled again. The
+folder holds code that is run, as JAX's own entries are: it should be its user's alone.
+"""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import pickle
+import platform
+import tempfile
+import zlib
+from pathlib import Path
+
+import jax
+import jax.scipy.linalg
+import numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from pomdpfit.programs._call import Result
+
+_current: "Store | None" = None
+_SUFFIX = "-cache"  # as JAX's own entries have it: room is made among all of them
+_VERSIONS = ("jax", "jaxlib", "equinox", "numpy")
+_NO_MATTER = ("cache", "log", "traceback", "jax_dump")  # parts of names of JAX's settings
+
+
+def current() -> "Store | None":
+    """Where this process keeps programs."""
+    return _current
+
+
+def kept_folder() -> Path | None:
+    """The folder in which this process keeps programs."""
+    return None if _current is None else _current.folder
+
+
+def keep_in(folder: Path | None) -> None:
+    """From now on here, or nowhere."""
+    global _current  # noqa: PLW0603  (one folder for one process, as JAX has)
+    _current = None if folder is None else Store(folder)
+
+
+class Store:
+    """A folder of compiled programs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, key: str) -> tuple[jax.stages.Compiled, Result] | None:
+        """A program that was kept under this key, or None; also if it cannot be read any more."""
+        _prepare_lapack()
+        path = self._path(key)
+        try:
+            kept = pickle.loads(zlib.decompress(path.read_bytes()))
+            os.utime(path)  # the last to go when room is made
+            return deserialize_and_load(*kept["program"]), Result(kept["result"])
+        except Exception:
+            return None
+
+    def write(self, key: str, compiled: jax.stages.Compiled, result: Result) -> None:
+        """Keep a program, if it can be; another process may be doing the same."""
+        try:
+            kept = {"program": serialize(compiled), "result": result.skeleton}
+            data = zlib.compress(pickle.dumps(kept), level=1)
+            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=_SUFFIX, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self._path(key))
+        except Exception:  # a cache that cannot be written is no reason to fail
+            return
+
+    def _path(self, key: str) -> Path:
+        whole = hashlib.sha256(f"{_surroundings()}\n{_settings()}\n{key}".encode())
+        return self.folder / f"pomdpfit-{whole.hexdigest()}{_SUFFIX}"
+
+
+@functools.cache
+def _prepare_lapack() -> None:
+    """JAX finds LAPACK's functions when it lowers a program that calls them, and only then.
+
+    A program that calls them and was never lowered here would jump into nothing.
+    """
+    matrix = jax.ShapeDtypeStruct((1, 1), np.float64)
+    jax.jit(jax.scipy.linalg.lu_factor).lower(matrix)
+
+
+@functools.cache
+def _surroundings() -> str:
+    """This package to the last letter, what it stands on, and what is compiled for."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    device = jax.devices()[0]
+    return repr(
+        (
+            digest.hexdigest(),
+            platform.python_version(),
+            [importlib.metadata.version(name) for name in _VERSIONS],
+            (device.platform, device.device_kind, device.client.platform_version),
+            (platform.machine(), _processor()),
+            os.environ.get("XLA_FLAGS"),
+        )
+    )
+
+
+def _settings() -> str:
+    """JAX's settings, which may change while a process runs."""
+    values = jax.config.values
+    names = sorted(name for name in values if not any(part in name for part in _NO_MATTER))
+    return repr([(name, repr(values[name])) for name in names])
+
+
+def _processor() -> str:
+    """What this processor can do: code for another one may not run here."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    told = ("flags", "Features", "model", "CPU part", "CPU implementer")
+    return repr(sorted({line for line in lines if line.startswith(told)}))
