@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,6 +18,7 @@ from benchmarks.machine import facts
 from benchmarks.page import DOCS, TITLES, write_page
 from benchmarks.row import Row, figure
 from benchmarks.size import FULL, TINY, Size
+from pomdpfit.programs import forget_programs
 
 RESULTS = Path(__file__).parent / "results.json"
 _COLOURS = {None: "", True: "[green]met[/green]", False: "[red]not met[/red]"}
@@ -52,7 +52,7 @@ def measure(theme: str, size: Size, console: Console) -> dict[str, Any]:
     """The rows of a theme, printed and ready for JSON."""
     began = time.perf_counter()
     rows: list[Row] = importlib.import_module(f"benchmarks.{theme}").rows(size)
-    jax.clear_caches()  # compiled code of a whole run would take too many memory maps
+    forget_programs()  # compiled code of a whole run would take too many memory maps
     console.print(as_table(TITLES[theme], rows))
     took = {"took": f"{time.perf_counter() - began:.0f} s"}
     return {"facts": {**facts(), **took}, "rows": [row.as_json() for row in rows]}

@@ -18,7 +18,7 @@ from benchmarks.size import Size
 from benchmarks.timing import Work, side_by_side
 from pomdpfit._moves import find_moves, move_matrices
 from pomdpfit._plain_filter import follow
-from pomdpfit._program import program
+from pomdpfit.programs import program
 
 
 class HiddenMarkov(pf.Model):

@@ -25,6 +25,7 @@ imported = time.perf_counter()
 from benchmarks.fit_cases import Case, group_4, table_1  # noqa: E402
 from benchmarks.size import FULL, TINY  # noqa: E402
 from pomdpfit import _likelihood  # noqa: E402
+from pomdpfit.programs import forget_programs  # noqa: E402
 
 _STAGES = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
@@ -77,7 +78,7 @@ def timed_fit(case: Case) -> tuple[float, pf.Estimate]:
 def main(scale: str, what: str, folder: str | None = None) -> dict[str, Any]:
     size = {"full": FULL, "tiny": TINY}[scale]
     case = {"group4": group_4, "table1": table_1}[what](size)
-    jax.clear_caches()  # simulating the panel is no part of the fit
+    forget_programs()  # simulating the panel is no part of the fit
     if folder is not None:
         pf.cache_compilations(folder)
     calls = count_evaluations()

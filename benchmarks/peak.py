@@ -18,13 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 import pomdpfit as pf
 from benchmarks.bus import application, bus_model, bus_panel, solver_alone
 from benchmarks.size import FULL, TINY, Size
 from benchmarks.timing import once
+from pomdpfit.programs import forget_programs
 
 _SELF = Path("/proc/self")
 
@@ -78,7 +78,7 @@ def gradient_case(size: Size, agents: int) -> dict[str, Any]:
     likelihood = pf.Likelihood(bus_model(size), panel, prior=prior, grid=pf.Smooth(21))
     theta = bus_model(size).example()
     start = likelihood(theta).start
-    jax.clear_caches()
+    forget_programs()
     gc.collect()
     return {
         "gradient": peak_of(lambda: likelihood.gradient(theta, start=start)[1].to_numpy()),

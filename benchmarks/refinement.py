@@ -12,11 +12,11 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
 import pomdpfit as pf
+from pomdpfit.programs import forget_programs
 
 NODES = (13, 26, 51, 101, 201)
 DYNAMICS = ("stay", "increment")
@@ -60,7 +60,7 @@ def main() -> None:
             )
         axes[0].loglog(NODES, values, mark, label=scheme.__name__)
         axes[1].loglog(NODES, relative, mark, label=scheme.__name__)
-        jax.clear_caches()
+        forget_programs()
     for ax, title in zip(
         axes, ("choice log-likelihood: error", "gradient in theta2: relative error"), strict=True
     ):

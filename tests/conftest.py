@@ -4,8 +4,9 @@ import gc
 import os
 from collections.abc import Iterator
 
-import jax
 import pytest
+
+from pomdpfit.programs import forget_programs
 
 _QUICK = "--xla_backend_optimization_level=0"
 
@@ -26,5 +27,5 @@ def pytest_configure(config: pytest.Config) -> None:
 def forget_compiled_code() -> Iterator[None]:
     """Compiled code of a whole run would exceed the number of memory maps that Linux allows."""
     yield
-    jax.clear_caches()
+    forget_programs()
     gc.collect()

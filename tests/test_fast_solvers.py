@@ -12,6 +12,7 @@ from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._model import Primitives, checked_primitives
 from pomdpfit._solve import solve_primitives, solved_state
+from pomdpfit.programs import forget_programs
 from pomdpfit.solvers import _newton, make_plan, many_solver, solve_back
 
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
@@ -167,9 +168,9 @@ def sticky(seed, states=0.99, discount=0.9999, stays=0.0):
 @pytest.fixture
 def compiled_anew():
     """What a test puts in the place of our functions is compiled, and gone afterwards."""
-    jax.clear_caches()
+    forget_programs()
     yield
-    jax.clear_caches()
+    forget_programs()
 
 
 def sweeps_saved(model, grid, monkeypatch):

@@ -1,7 +1,9 @@
 """Programs: what the compiler is told, and that it need not know the option."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from pomdpfit.programs import _program, program
 
@@ -28,3 +30,47 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
         np.testing.assert_array_equal(program(lambda x: x + 1)(jnp.ones(2)), np.full(2, 2.0))
     finally:
         _program._options.cache_clear()
+
+
+def test_what_is_prepared_is_not_traced_again():
+    traced = []
+
+    @program
+    def scaled(x, by):
+        traced.append(x)
+        return {"times": by, "product": by * x, "sum": x.sum()}
+
+    sketch = scaled.prepare(jax.ShapeDtypeStruct((3,), np.float32), 2)
+    assert sketch["times"] == 2
+    assert (sketch["product"].shape, sketch["sum"].dtype) == ((3,), np.float32)
+    found = scaled(np.ones(3, np.float32), 2)
+    np.testing.assert_array_equal(found["product"], np.full(3, 2.0))
+    assert found["sum"] == 3.0
+    assert len(traced) == 1
+    assert scaled.prepare(np.ones(3, np.float32), 2)["product"].shape == (3,)
+    scaled(np.ones(4, np.float32), 2)
+    assert len(traced) == 2
+
+
+def test_what_cannot_be_compiled_is_told_to_who_calls():
+    @program
+    def broken(x):
+        return jax.pure_callback(None, x, x)
+
+    with pytest.raises(Exception, match=r"callable|NoneType"):
+        broken(np.ones(2))
+
+
+def test_programs_inside_of_programs_are_part_of_them():
+    double = program(lambda x: 2 * x, name="double")
+    np.testing.assert_array_equal(jax.vmap(double)(jnp.ones((2, 3))), np.full((2, 3), 2.0))
+    assert jax.grad(lambda x: double(x))(1.0) == 2.0
+
+
+def test_forgotten_programs_are_traced_again():
+    traced = []
+    double = program(lambda x: traced.append(x) or 2 * x, name="double")
+    double(jnp.ones(2))
+    double.forget()
+    double(jnp.ones(2))
+    assert len(traced) == 2

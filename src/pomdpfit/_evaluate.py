@@ -1,8 +1,9 @@
 """The likelihood of a panel, its gradient and its per-agent scores, as users call them."""
 
+import contextlib
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
 from pomdpfit._complete_information import complete_information
 from pomdpfit._curvature import curvature
-from pomdpfit._errors import ImpossibleObservationError, PanelError
+from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError, SolveError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
@@ -34,12 +35,12 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._score_panel import Terms
 from pomdpfit._shards import filled, spread
 from pomdpfit._simulate_paths import simulate_paths
-from pomdpfit._solve import checked_grid, finite_derivative, outcome, solved_state
+from pomdpfit._solve import checked_grid, finite_derivative, outcome, prepare_solve, solved_state
 from pomdpfit._sound import sound_primitives
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit._value_moves import SharedMoves, ValueMoves
-from pomdpfit.programs import program
+from pomdpfit.programs import can_prepare, program
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
 
@@ -119,6 +120,27 @@ class Likelihood(MovableLikelihood):
         """What the kernel and the prior read."""
         prior = set(self.space.parameters) - set(self._own.parameters)
         return names_read(self.model.kernel, self._own.example()) | prior
+
+    def prepare(self, theta: Theta, parts: Iterable[Part]) -> None:
+        """Have programs for these parts compiled side by side; nothing is said of a bad theta."""
+        if not can_prepare() or self.prior.by_agent or self.prior.needs_policy:
+            return
+        with contextlib.suppress(ModelError, ImpossibleObservationError, SolveError):
+            theta, _, _ = self._solved(theta, Part.OBSERVATION, None)
+            free, fixed = self._free_and_fixed(theta, ())
+            weights = self._filled(np.ones((self.panel.agent_count, 2)))
+            for with_choices in sorted({Part.CHOICE in part for part in parts}):
+                value = self._sketched_value(theta) if with_choices else None
+                _likelihood.prepare(self._problem, free, fixed, value, self._data, weights)
+
+    def _sketched_value(self, theta: Theta) -> jax.ShapeDtypeStruct:
+        """The shape of the value, whose program is prepared."""
+        own = {name: theta[name] for name in self._own.parameters}
+        contexts = self._context_rows
+        first = dict(zip(self._covariates, contexts[0], strict=True))
+        here = sound_primitives(self.model, self._own.check({**own, **first}))
+        one = prepare_solve(here, self.grid, self._solver, self._problem.plan)
+        return jax.ShapeDtypeStruct((len(contexts), *one.shape), one.dtype)
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""

@@ -117,16 +117,21 @@ def _pull_stage(problem, free, fixed, value, data, back, by):  # type: ignore[no
     return problem.pull(free, fixed, value, data, back, by)
 
 
-def _plain_first(name: str, plain: Callable, careful: Callable) -> Callable:
+class _PlainFirst:
     """What the plain program finds; if numbers are too small for it, what the careful one does."""
-    plain = program(plain, name=f"{name}, plain")
-    careful = program(careful, name=f"{name}, careful")
 
-    def run(*args: Any) -> Any:
-        *found, lost = plain(*args)
-        return careful(*args) if lost else found
+    def __init__(self, name: str, plain: Callable, careful: Callable) -> None:
+        self._plain = program(plain, name=f"{name}, plain")
+        self._careful = program(careful, name=f"{name}, careful")
 
-    return run
+    def __call__(self, *args: Any) -> Any:
+        *found, lost = self._plain(*args)
+        return self._careful(*args) if lost else found
+
+    def prepare(self, *args: Any) -> Any:
+        """The plain program: the careful one is seldom needed."""
+        *found, _ = self._plain.prepare(*args)
+        return found
 
 
 def _all_in_one(pull_score: Callable) -> Callable:
@@ -141,12 +146,12 @@ def _all_in_one(pull_score: Callable) -> Callable:
     return run
 
 
-_pull_observations = _plain_first(
+_pull_observations = _PlainFirst(
     "pull observations", _all_in_one(plain_pull_score), _all_in_one(pull_score)
 )
-_score = _plain_first("score", plain_score, lambda *args: (score(*args),))
-_pull_score = _plain_first("pull score", plain_pull_score, pull_score)
-_push_agents = _plain_first(
+_score = _PlainFirst("score", plain_score, lambda *args: (score(*args),))
+_pull_score = _PlainFirst("pull score", plain_pull_score, pull_score)
+_push_agents = _PlainFirst(
     "push agents", agent_scores, functools.partial(push_score, parts=Terms.by_part)
 )
 _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
@@ -161,12 +166,17 @@ def unit_moves(
     along: Float[np.ndarray, "p e"],
 ) -> Moves:
     """Moves along each entry of `free`, zero where none of the rows `along` them needs it."""
+    return _unit_moves(problem, free, fixed, value, data, *_in_chunks(along))
+
+
+def _in_chunks(along: Float[np.ndarray, "p e"]) -> tuple[np.ndarray, np.ndarray]:
+    """The entries that are needed, some at a time, in a table with room for all; how many rows."""
     wanted = np.flatnonzero(along.any(axis=0))
     chunks = -(-len(wanted) // _TOGETHER)
     table = np.zeros((-(-along.shape[1] // _TOGETHER), _TOGETHER), dtype=int)
     table.reshape(-1)[: len(wanted)] = wanted
     table.reshape(-1)[len(wanted) :] = wanted[-1] if len(wanted) else 0
-    return _unit_moves(problem, free, fixed, value, data, table, np.asarray(chunks))
+    return table, np.asarray(chunks)
 
 
 @program
@@ -182,6 +192,29 @@ def _unit_moves(problem, free, fixed, value, data, table, chunks):  # type: igno
         return jax.tree.map(lambda all, new: all.at[table[k]].set(new), found, moves(unit(k)))
 
     return jax.lax.fori_loop(0, chunks, add, none)
+
+
+def prepare(
+    problem: Problem,
+    free: dict,
+    fixed: dict,
+    value: jax.ShapeDtypeStruct | None,
+    data: Data,
+    weights: Array,
+) -> None:
+    """Have all of the above compiled side by side; of the value, only its shape is known."""
+    entries = sum(np.size(leaf) for leaf in free.values())
+    chunks = _in_chunks(np.ones((1, entries)))
+    here = problem, free, fixed
+    if value is None:
+        _pull_observations.prepare(*here, data, weights)
+    moves = _unit_moves.prepare(*here, value, data, *chunks)
+    stage = _stage.prepare(problem, free | fixed, value, data)
+    if value is not None:
+        _, back = _pull_score.prepare(stage, data, weights)
+        by = _multipliers.prepare(*here, value, data, back)
+        _pull_stage.prepare(*here, value, data, back, by)
+    _push_agents.prepare(stage, moves.stage, data)
 
 
 def entries_along(

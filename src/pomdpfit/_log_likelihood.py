@@ -9,7 +9,7 @@ import abc
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -159,6 +159,9 @@ class AbstractLikelihood(abc.ABC):
     ) -> Float[np.ndarray, "p p"] | None:
         """What would be told along p directions if the hidden states were seen; None if unknown."""
         return None
+
+    def prepare(self, theta: Theta, parts: Iterable[Part]) -> None:  # noqa: B027  (if it can be)
+        """Have what a search through these parts will ask for compiled ahead."""
 
     def take_jobs(self, n_jobs: int | None) -> int | None:
         """Use so many processes for each evaluation if it can be spread; those that are left."""

@@ -3,6 +3,7 @@
 import functools
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -136,6 +137,17 @@ def solved_state(
         state = _round(primitives, grid, solver, plan, number, state.coefficients, state.steps)
         number += 1
     return state
+
+
+def prepare_solve(
+    primitives: Primitives, grid: AbstractScheme, solver: AbstractSolver, plan: Plan
+) -> jax.ShapeDtypeStruct:
+    """Have the first round compiled ahead; what is returned stands for the value."""
+    cold = cold_start(primitives, grid)
+    if primitives.horizon is None:
+        _round.prepare(primitives, grid, solver, plan, 0, cold, 0)
+        return jax.ShapeDtypeStruct(cold.shape, cold.dtype)
+    return _finite.prepare(primitives, grid)
 
 
 def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:

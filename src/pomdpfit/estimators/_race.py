@@ -34,6 +34,8 @@ def run_paths(
     kept   where climbs are kept, and gone on with if they are there
     """
     space, stages = likelihood.space, estimator.stages(likelihood)
+    if batch == 1 and find_engine(n_jobs).here:
+        likelihood.prepare(paths[0].theta, [stage.part for stage in stages])
     lost: list[Path] = []
     climbed: set[str] = set()
     for k, stage in enumerate(stages):

@@ -8,7 +8,7 @@ import numpy as np
 
 _SHAPING = ("jax_enable_x64", "jax_default_matmul_precision")  # settings that programs hang on
 _WATCHING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")  # with which JAX looks inside
-_ARRAYS = (jax.Array, np.ndarray, np.generic)
+_ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 
 
 class _Hole:
@@ -34,18 +34,29 @@ class Call(NamedTuple):
     @property
     def signature(self) -> Hashable:
         """Equal for two calls that one compiled program serves."""
-        kinds = tuple(
-            (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in self.arrays
-        )
+        kinds = tuple((leaf.shape, leaf.dtype) for leaf in self.arrays)
         return self.tree, self.rest, kinds, *(getattr(jax.config, n) for n in _SHAPING)
+
+    def sketches(self) -> list[jax.ShapeDtypeStruct]:
+        """The arrays without their numbers."""
+        return [sketch(leaf) for leaf in self.arrays]
+
+
+def sketch(array: Any) -> jax.ShapeDtypeStruct:
+    """An array without its numbers."""
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def can_prepare() -> bool:
+    """Not where JAX is asked to watch what programs do, nor with several devices."""
+    watched = any(getattr(jax.config, name) for name in _WATCHING)
+    return not watched and jax.local_device_count() == 1
 
 
 def take_apart(args: tuple) -> Call | None:
-    """None inside of another program, where JAX is asked to watch, and with several devices."""
+    """None also inside of another program."""
     leaves, tree = jax.tree.flatten(args)
-    inside = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
-    watched = any(getattr(jax.config, name) for name in _WATCHING)
-    if inside or watched or jax.local_device_count() > 1:
+    if not can_prepare() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return None
     arrays, rest = _apart(leaves)
     return Call(arrays, tree, rest)

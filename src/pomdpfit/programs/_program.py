@@ -5,93 +5,164 @@ to compile, and what it makes of our gathers and scans is no faster: so it is sw
 by program, where jaxlib knows the option. Programs that scatter are faster with it. Figures are in
 docs/speed.md.
 
-Where programs are kept on disk (`cache_compilations`), one that an earlier process has made is not
-even traced: see `_store`.
+Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
+then compiled side by side, while others are still traced. Where programs are kept on disk
+(`cache_compilations`), one that an earlier process has made is not even traced: see `_store`.
 """
 
+import dataclasses
 import functools
+import os
+import weakref
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import equinox as eqx
 import jax
 
 from pomdpfit.programs import _store
-from pomdpfit.programs._call import Call, Result, take_apart, traced_result
+from pomdpfit.programs._call import Call, Result, sketch, take_apart, traced_result
 from pomdpfit.programs._spelling import UnspelledError, spelled
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _QUICK = {"xla_cpu_use_fusion_emitters": False}
+_MOST_AT_A_TIME = 4
 
 
 @overload
 def program(
     function: Callable[_P, _R], *, name: str = "", scatters: bool = False
-) -> Callable[_P, _R]: ...
+) -> "Program[_P, _R]": ...
 @overload
 def program(
     *, name: str = "", scatters: bool = False
-) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+) -> "Callable[[Callable[_P, _R]], Program[_P, _R]]": ...
 def program(
     function: Callable[_P, _R] | None = None, *, name: str = "", scatters: bool = False
 ) -> Any:
-    """`eqx.filter_jit` for what takes long to compile; not to be called inside another program.
+    """`eqx.filter_jit` for what takes long to compile.
 
     name      of the function, if it has none of its own
     scatters  whether it scatters
     """
     if function is None:
         return functools.partial(program, name=name, scatters=scatters)
-    return _Program(function, name or f"{function.__module__}.{function.__qualname__}", scatters)
+    return Program(function, name or f"{function.__module__}.{function.__qualname__}", scatters)
 
 
-class _Program(Generic[_P, _R]):
+class Program(Generic[_P, _R]):
+    """A function with its compiled forms, one for each signature of a call."""
+
     def __init__(self, function: Callable[_P, _R], name: str, scatters: bool) -> None:
         self._function, self._name, self._scatters = function, name, scatters
-        self._ready: dict[Hashable, Ready | None] = {}
+        self._ready: dict[Hashable, Ready] = {}
         self._jitted: Callable | None = None
         functools.update_wrapper(self, function)
+        _all.add(self)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        store = _store.current()
-        call = None if store is None or kwargs else take_apart(args)
-        if store is None or call is None:
-            return self._in_this_process(*args, **kwargs)
+        """The function's result."""
+        call = None if kwargs else take_apart(args)
+        if call is None:
+            return self._as_jax_does(*args, **kwargs)
+        signature = call.signature
+        ready = self._ready.get(signature)
+        if ready is None:
+            ready = self._ready[signature] = self._made(call, args, ahead=False)
+        return ready(call.arrays)
+
+    def prepare(self, *args: Any) -> Any:
+        """Begin to compile for a call with such arguments, arrays or `jax.ShapeDtypeStruct`.
+
+        What is returned is the result, with a `jax.ShapeDtypeStruct` for each array.
+        """
+        call = take_apart(args)
+        assert call is not None, "see can_prepare"
         signature = call.signature
         if signature not in self._ready:
-            self._ready[signature] = self._find(store, call, args)
-        ready = self._ready[signature]
-        if ready is None:
-            return self._in_this_process(*args, **kwargs)
-        compiled, result = ready
-        return result.filled(compiled(*call.arrays))
+            self._ready[signature] = self._made(call, args, ahead=True)
+        return self._ready[signature].sketch()
 
-    def _in_this_process(self, *args: Any, **kwargs: Any) -> _R:
+    def forget(self) -> None:
+        """As in a new process."""
+        self._ready.clear()
+        self._jitted = None
+
+    def _as_jax_does(self, *args: Any, **kwargs: Any) -> _R:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            return self._function(*args, **kwargs)  # part of a larger program
         if self._jitted is None:
             self._jitted = eqx.filter_jit(self._function, **self._settings)
         return self._jitted(*args, **kwargs)
 
-    def _find(self, store: _store.Store, call: Call, args: tuple) -> "Ready | None":
-        try:
-            key = spelled(self._name, self._settings, args)
-        except UnspelledError:  # what is not known by its text cannot be looked up
-            return None
-        found = store.read(key)
-        if found is not None:
-            return found
+    def _made(self, call: Call, args: tuple, *, ahead: bool) -> "Ready":
+        store, key = _store.current(), self._key(args)
+        kept = None if store is None or key is None else store.read(key)
+        if kept is not None:
+            return Ready(*kept)
         flat, result = traced_result(self._function, call)
-        compiled = jax.jit(flat, **self._settings).lower(*call.arrays).compile()
-        store.write(key, compiled, result())
-        return compiled, result()
+        lowered = jax.jit(flat, **self._settings).lower(*call.sketches())
+        arrays = [sketch(leaf) for leaf in jax.tree.leaves(lowered.out_info)]
+
+        def finish() -> jax.stages.Compiled:
+            compiled = lowered.compile()
+            if store is not None and key is not None:
+                store.write(key, compiled, result(), arrays)
+            return compiled
+
+        return Ready(_side_by_side().submit(finish) if ahead else finish(), result(), arrays)
+
+    def _key(self, args: tuple) -> str | None:
+        """By which it is known on disk; None for what is not known by its text."""
+        if _store.current() is None:
+            return None
+        try:
+            return spelled(self._name, self._settings, args)
+        except UnspelledError:
+            return None
 
     @property
     def _settings(self) -> dict[str, Any]:
         return {} if self._scatters else _options()
 
 
-Ready = tuple[jax.stages.Compiled, Result]
+@dataclasses.dataclass
+class Ready:
+    """A compiled program, or one that is being compiled, with the shape of its results."""
+
+    compiled: jax.stages.Compiled | Future
+    result: Result
+    arrays: list[jax.ShapeDtypeStruct]
+
+    def __call__(self, arrays: list[Any]) -> Any:
+        """What it returns for these arrays."""
+        compiled = self.compiled
+        if isinstance(compiled, Future):
+            compiled = self.compiled = compiled.result()
+        return self.result.filled(compiled(*arrays))
+
+    def sketch(self) -> Any:
+        """The result without its numbers."""
+        return self.result.filled(self.arrays)
+
+
+def forget_programs() -> None:
+    """All that is compiled, JAX's own caches included: as in a new process."""
+    for each in _all:
+        each.forget()
+    jax.clear_caches()
+
+
+_all: weakref.WeakSet[Program] = weakref.WeakSet()
+
+
+@functools.cache
+def _side_by_side() -> ThreadPoolExecutor:
+    """The compiler leaves Python alone while it works, and keeps less than two cores busy."""
+    return ThreadPoolExecutor(max(1, min(_MOST_AT_A_TIME, os.cpu_count() or 1)), "compiler")
 
 
 @functools.cache

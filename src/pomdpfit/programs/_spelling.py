@@ -34,7 +34,7 @@ def _spell(value: Any, *, by_value: bool) -> str:
     """`by_value` for what programs do not take as an argument."""
     if isinstance(value, Model):
         return _model(value)
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
+    if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
         return _array(value, by_value=by_value)
     kind = type(value)
     if kind in _PLAIN:
@@ -66,7 +66,7 @@ def _own(value: Any, *, by_value: bool) -> str:
 
 
 def _array(value: Any, *, by_value: bool) -> str:
-    kind = f"{value.dtype}{value.shape}{getattr(value, 'weak_type', False)}"
+    kind = f"{value.dtype}{value.shape}"
     return f"{kind} {np.asarray(value).tobytes().hex()}" if by_value else kind
 
 

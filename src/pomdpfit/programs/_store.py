@@ -25,6 +25,7 @@ from pomdpfit.programs._call import Result
 
 _current: "Store | None" = None
 _SUFFIX = "-cache"  # as JAX's own entries have it: room is made among all of them
+Kept = tuple[jax.stages.Compiled, Result, list[jax.ShapeDtypeStruct]]
 _VERSIONS = ("jax", "jaxlib", "equinox", "numpy")
 _NO_MATTER = ("cache", "log", "traceback", "jax_dump")  # parts of names of JAX's settings
 
@@ -51,21 +52,21 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self, key: str) -> tuple[jax.stages.Compiled, Result] | None:
+    def read(self, key: str) -> Kept | None:
         """A program that was kept under this key, or None; also if it cannot be read any more."""
         _prepare_lapack()
         path = self._path(key)
         try:
             kept = pickle.loads(zlib.decompress(path.read_bytes()))
             os.utime(path)  # the last to go when room is made
-            return deserialize_and_load(*kept["program"]), Result(kept["result"])
+            return deserialize_and_load(*kept["program"]), Result(kept["result"]), kept["arrays"]
         except Exception:
             return None
 
-    def write(self, key: str, compiled: jax.stages.Compiled, result: Result) -> None:
+    def write(self, key: str, compiled: jax.stages.Compiled, result: Result, arrays: list) -> None:
         """Keep a program, if it can be; another process may be doing the same."""
         try:
-            kept = {"program": serialize(compiled), "result": result.skeleton}
+            kept = {"program": serialize(compiled), "result": result.skeleton, "arrays": arrays}
             data = zlib.compress(pickle.dumps(kept), level=1)
             with tempfile.NamedTemporaryFile(dir=self.folder, suffix=_SUFFIX, delete=False) as file:
                 file.write(data)
