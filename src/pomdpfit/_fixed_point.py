@@ -46,8 +46,7 @@ def solve_infinite(
 
 
 def solve_round(
-    primitives: Primitives,
-    scheme: AbstractScheme,
+    operator: BellmanOperator,
     solver: AbstractSolver,
     plan: Plan,
     number: int,
@@ -55,7 +54,7 @@ def solve_round(
     steps: Count,
 ) -> SolverState:
     """One of the solver's rounds; no derivatives are asked of it."""
-    return solver.rounds(plan)[number](bellman_operator(primitives, scheme), start, steps)
+    return solver.rounds(plan)[number](operator, start, steps)
 
 
 def solve_finite(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "H Z n c"]:

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import refuse_if_too_large
+from pomdpfit._bellman import BellmanOperator, bellman_operator, refuse_if_too_large
 from pomdpfit._errors import ModelError, Result, SolveError
-from pomdpfit._fixed_point import cold_start, solve_finite, solve_round
+from pomdpfit._fixed_point import cold_start, continuation_values, solve_round
 from pomdpfit._model import Model, Primitives, checked_primitives
-from pomdpfit._policy import ActionValues, action_values, checked_arguments
+from pomdpfit._policy import ActionValues, action_values_and_gap, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
@@ -108,9 +108,10 @@ def solve_primitives(
     grid = checked_grid(primitives, grid)
     solver = Newton() if solver is None else solver
     first = None if start is None else start.coefficients
-    state = solved_state(primitives, grid, solver, make_plan(primitives.kernel), first)
+    operator = _operator(primitives, grid)
+    state = _solved_by(operator, solver, make_plan(primitives.kernel), first)
     result = outcome(state, solver, throw=throw)
-    values = action_values(primitives, grid, state.coefficients)
+    values = _action_values(operator, state.coefficients)
     return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
 
 
@@ -122,19 +123,30 @@ def solved_state(
     start: Float[Array, "Z n c"] | None,
 ) -> SolverState:
     """The value of checked primitives, from `start` or from nothing; compiled once for a model."""
+    return _solved_by(_operator(primitives, grid), solver, plan, start)
+
+
+def _solved_by(
+    operator: BellmanOperator,
+    solver: AbstractSolver,
+    plan: Plan,
+    start: Float[Array, "Z n c"] | None,
+) -> SolverState:
+    """Round by round: the later ones are compiled and run only where they are needed."""
+    primitives = operator.primitives
     if primitives.horizon is not None:
-        following = _finite(primitives, grid)
+        following = _finite(operator)
         return SolverState(following, jnp.zeros(()), jnp.asarray(primitives.horizon))
-    cold = cold_start(primitives, grid)
+    cold = cold_start(primitives, operator.scheme)
     start = cold if start is None else start
     if start.shape != cold.shape:
         raise ModelError(
             f"start was solved on another grid: it has shape {start.shape}, not {cold.shape}."
         )
-    state = _round(primitives, grid, solver, plan, 0, start, 0)
+    state = _round(operator, solver, plan, 0, start, 0)
     number = 1
     while _how_solved(state, solver) is Result.MAX_STEPS and number < len(solver.rounds(plan)):
-        state = _round(primitives, grid, solver, plan, number, state.coefficients, state.steps)
+        state = _round(operator, solver, plan, number, state.coefficients, state.steps)
         number += 1
     return state
 
@@ -143,11 +155,10 @@ def prepare_solve(
     primitives: Primitives, grid: AbstractScheme, solver: AbstractSolver, plan: Plan
 ) -> jax.ShapeDtypeStruct:
     """Have the first round compiled ahead; what is returned stands for the value."""
-    cold = cold_start(primitives, grid)
-    if primitives.horizon is None:
-        _round.prepare(primitives, grid, solver, plan, 0, cold, 0)
-        return jax.ShapeDtypeStruct(cold.shape, cold.dtype)
-    return _finite.prepare(primitives, grid)
+    operator = _operator.prepare(primitives, grid)
+    if primitives.horizon is not None:
+        return _finite.prepare(operator)
+    return _round.prepare(operator, solver, plan, 0, cold_start(primitives, grid), 0).coefficients
 
 
 def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:
@@ -189,8 +200,15 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
     return grid
 
 
+# Made once for all rounds, and for what is read off the value that they end with.
+_operator = program(bellman_operator)
 _round = program(solve_round)
-_finite = program(solve_finite)
+_finite = program(continuation_values)
+
+
+@program
+def _action_values(operator: BellmanOperator, following: Float[Array, "*H Z n c"]) -> ActionValues:
+    return action_values_and_gap(operator, following)[0]
 
 
 @in_float64
