@@ -52,13 +52,14 @@ def test_what_is_prepared_is_not_traced_again():
     assert len(traced) == 2
 
 
-def test_what_cannot_be_compiled_is_told_to_who_calls():
+def test_errors_are_those_of_the_function_each_time():
     @program
-    def broken(x):
-        return jax.pure_callback(None, x, x)
+    def refuses(x):
+        raise ValueError("never")
 
-    with pytest.raises(Exception, match=r"callable|NoneType"):
-        broken(np.ones(2))
+    for ask in (refuses, refuses.prepare, refuses):
+        with pytest.raises(ValueError, match="never"):
+            ask(np.ones(2))
 
 
 def test_programs_inside_of_programs_are_part_of_them():

@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import pomdpfit as pf
-from pomdpfit import _parallel
+from pomdpfit import _parallel, _parcel
+from pomdpfit._precision import require_float64
 from pomdpfit.programs import _store, kept_folder, program
 from pomdpfit.programs._spelling import UnspelledError, spelled
 from small_signals import GRID, HALF, TRUTH, Signals, likelihood_of, panel_of
@@ -45,6 +47,7 @@ print(json.dumps({"llf": here.total, "gradient": list(gradient), "traced": trace
 
 @pytest.fixture
 def store(tmp_path):
+    require_float64()
     before = _store.current()
     _store.keep_in(tmp_path)
     yield tmp_path
@@ -56,7 +59,8 @@ def test_a_second_process_traces_nothing_large_and_finds_the_same(tmp_path):
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", _SCRIPT, str(tmp_path)],
-            env={k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"},
+            # On other devices sums are not taken in the same order each time.
+            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": "", "JAX_PLATFORMS": "cpu"},
             capture_output=True,
             text=True,
             check=True,
@@ -103,9 +107,15 @@ def test_a_damaged_file_is_made_anew(store, damage):
     assert list(store.iterdir()) == [file]
 
 
-def test_a_folder_that_is_gone_is_no_error(store):
+def test_a_folder_that_cannot_be_written_is_no_error(store):
     store.rmdir()
+    store.write_text("a file")
     np.testing.assert_array_equal(program(lambda x: x + 1, name="add")(jnp.ones(2)), [2.0, 2.0])
+    store.unlink()
+    np.testing.assert_array_equal(
+        program(lambda x: x + 1, name="add")(jnp.ones(3)), np.full(3, 2.0)
+    )
+    assert len(list(store.iterdir())) == 1
 
 
 def test_jax_looks_inside_where_it_is_asked_to(store):
@@ -247,6 +257,19 @@ def test_a_model_with_a_rule_of_its_own_has_the_right_derivatives(store):
 
 def _folder_there(k):
     return str(kept_folder())
+
+
+def test_workers_keep_programs_where_jax_does(store):
+    _store.keep_in(None)
+    _parcel._keep_programs(None)
+    assert kept_folder() is None
+    jax.config.update("jax_compilation_cache_dir", str(store))
+    try:
+        _parcel._keep_programs(None)
+        assert kept_folder() == store
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+        reset_cache()
 
 
 def test_workers_keep_programs_in_the_same_folder(store):

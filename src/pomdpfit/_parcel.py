@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import jax
 import joblib
 import numpy as np
 
@@ -40,13 +41,20 @@ def call(
     folder  where who sent it keeps compiled programs, if workers see the same files
     """
     require_float64()
-    if folder is not None and kept_folder() != folder:
-        cache_compilations(folder)
+    _keep_programs(folder)
     shared = _shared(digest, source)
     function, task = cloudpickle.loads(work)
     # What runs in parallel inside a task stays in its process: all others are busy.
     with joblib.parallel_config(backend="sequential"):
         return number, function(*shared, *task)
+
+
+def _keep_programs(folder: Path | None) -> None:
+    """In the folder of who sent the task, or in the one that JAX was told of in this worker."""
+    if folder is not None and kept_folder() != folder:
+        cache_compilations(folder)
+    elif folder is None and kept_folder() is None and jax.config.read("jax_compilation_cache_dir"):
+        cache_compilations()
 
 
 def _shared(digest: str, source: Any) -> tuple:

@@ -30,6 +30,7 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
     """
     told = getattr(jax.config, _JAX)
     if told and folder is None:
+        keep_in(Path(told))
         return Path(told)
     if folder is None:
         named = os.environ.get(_FOLDER)

@@ -68,6 +68,7 @@ class Store:
         try:
             kept = {"program": serialize(compiled), "result": result.skeleton, "arrays": arrays}
             data = zlib.compress(pickle.dumps(kept), level=1)
+            self.folder.mkdir(parents=True, exist_ok=True)  # JAX makes its own when it needs one
             with tempfile.NamedTemporaryFile(dir=self.folder, suffix=_SUFFIX, delete=False) as file:
                 file.write(data)
             os.replace(file.name, self._path(key))
