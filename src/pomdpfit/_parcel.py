@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import jax
 import joblib
 import numpy as np
 
 from pomdpfit._precision import require_float64
-from pomdpfit.programs import cache_compilations, kept_folder
+from pomdpfit.programs import cache_compilations, kept_folder, told_folder
 
 _KEPT = 2  # shared things, the last used ones: a worker may serve two pieces of work by turns
 _opened = threading.local()
@@ -53,7 +52,7 @@ def _keep_programs(folder: Path | None) -> None:
     """In the folder of who sent the task, or in the one that JAX was told of in this worker."""
     if folder is not None and kept_folder() != folder:
         cache_compilations(folder)
-    elif folder is None and kept_folder() is None and jax.config.read("jax_compilation_cache_dir"):
+    elif folder is None and kept_folder() is None and told_folder() is not None:
         cache_compilations()
 
 

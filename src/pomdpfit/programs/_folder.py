@@ -28,10 +28,10 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
     the user's folder for caches. Programs of all sizes are kept: a first fit has some hundred small
     ones, and reading one takes a tenth of compiling it.
     """
-    told = getattr(jax.config, _JAX)
-    if told and folder is None:
-        keep_in(Path(told))
-        return Path(told)
+    told = told_folder()
+    if told is not None and folder is None:
+        keep_in(told)
+        return told
     if folder is None:
         named = os.environ.get(_FOLDER)
         if named == "":
@@ -49,6 +49,12 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
     reset_cache()  # JAX looks for a folder once, at the first compilation
     keep_in(path)
     return path
+
+
+def told_folder() -> Path | None:
+    """The folder that JAX has been told of."""
+    told = getattr(jax.config, _JAX)
+    return Path(told) if told else None
 
 
 def _make_room(path: Path) -> None:
