@@ -52,6 +52,12 @@ def test_what_is_prepared_is_not_traced_again():
     assert len(traced) == 2
 
 
+def test_equal_numbers_of_other_types_are_other_calls():
+    same = program(lambda x, by: (x, by), name="same")
+    for by in (1, True, 1.0, 0.0, False):
+        assert type(same(np.ones(2, np.float32), by)[1]) is type(by)
+
+
 def test_errors_are_those_of_the_function_each_time():
     @program
     def refuses(x):

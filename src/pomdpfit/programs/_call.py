@@ -35,7 +35,8 @@ class Call(NamedTuple):
     def signature(self) -> Hashable:
         """Equal for two calls that one compiled program serves."""
         kinds = tuple((leaf.shape, leaf.dtype) for leaf in self.arrays)
-        return self.tree, self.rest, kinds, *(getattr(jax.config, n) for n in _SHAPING)
+        types = tuple(map(type, self.rest))  # 1 and True and 1.0 are equal
+        return self.tree, self.rest, types, kinds, *(getattr(jax.config, n) for n in _SHAPING)
 
     def sketches(self) -> list[jax.ShapeDtypeStruct]:
         """The arrays without their numbers."""
