@@ -15,7 +15,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 import pomdpfit as pf
 from pomdpfit import _parallel, _parcel
 from pomdpfit._precision import require_float64
-from pomdpfit.programs import _store, kept_folder, program
+from pomdpfit.programs import _store, forget_programs, kept_folder, program
 from pomdpfit.programs._spelling import UnspelledError, spelled
 from small_signals import GRID, HALF, TRUTH, Signals, likelihood_of, panel_of
 
@@ -27,9 +27,9 @@ import pomdpfit as pf
 from pomdpfit.programs import _program
 
 traced, trace = [], _program.traced_result
-def counted(function, call):
+def counted(function, *rest):
     traced.append(function.__name__)
-    return trace(function, call)
+    return trace(function, *rest)
 _program.traced_result = counted
 
 pf.cache_compilations(sys.argv[1])
@@ -43,6 +43,13 @@ _, scores = likelihood.scores(theta, start=here.start)
 print(json.dumps({"llf": here.total, "gradient": list(gradient), "traced": traced,
                   "scores": np.asarray(scores).tolist()}))
 """
+
+
+_JAXS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
 
 
 @pytest.fixture
@@ -189,30 +196,153 @@ def test_a_horizon_counts():
     assert len({spelled(model()) for model in (Signals, Ending, EndingLater)}) == 3
 
 
-@jax.custom_jvp
-def _own_rule(x):
-    return x
+def ruled(factor, decorate=jax.custom_jvp):
+    """A model with a rule of its own for a derivative, which is right for a factor of one."""
+
+    @decorate
+    def same(x):
+        return x
+
+    rule = lambda primals, tangents: (primals[0], factor * tangents[0])
+    (same.defjvp if decorate is jax.custom_jvp else same.def_jvp)(rule)
+
+    class Ruled(Signals):
+        def reward(self, theta):
+            return same(super().reward(theta))
+
+    return Ruled()
 
 
-@_own_rule.defjvp
-def _rule(primals, tangents):
-    return primals[0], 2 * tangents[0]
+@pytest.mark.parametrize("decorate", [jax.custom_jvp, eqx.filter_custom_jvp])
+def test_rules_for_derivatives_count(decorate):
+    assert spelled(ruled(1.0, decorate)) == spelled(ruled(1.0, decorate))
+    assert spelled(ruled(1.0, decorate)) != spelled(ruled(2.0, decorate))
 
 
-class WithOwnRule(Signals):
+def test_a_rule_for_one_of_jaxs_functions_counts():
+    def log1p(factor):
+        function = jax.custom_jvp(jnp.log1p)
+        function.defjvps(lambda t, _, x: factor * t / (1 + x))
+
+        class Logs(Signals):
+            def reward(self, theta):
+                return function(super().reward(theta))
+
+        return Logs()
+
+    assert spelled(log1p(1.0)) == spelled(log1p(1.0))
+    assert spelled(log1p(1.0)) != spelled(log1p(2.0))
+
+
+def test_rules_for_reverse_derivatives_are_refused():
+    @jax.custom_vjp
+    def same(x):
+        return x
+
+    same.defvjp(lambda x: (x, None), lambda _, t: (2 * t,))
+
+    class Ruled(Signals):
+        def reward(self, theta):
+            return same(super().reward(theta))
+
+    with pytest.raises(UnspelledError, match="reverse"):
+        spelled(Ruled())
+
+
+class WithKey(Signals):
     def reward(self, theta):
-        return _own_rule(super().reward(theta))
+        return super().reward(theta) + jax.random.normal(jax.random.key(0), ())
 
 
-class WithJaxsRule(Signals):
+def test_what_cannot_be_spelled_is_no_error(store):
+    likelihood = pf.Likelihood(WithKey(), panel_of(20), prior=HALF, grid=GRID)
+    assert np.isfinite(likelihood(TRUTH).total)
+
+
+def test_texts_stay_short_however_deep_programs_are_nested():
+    class Deep(Signals):
+        def reward(self, theta):
+            nested = lambda x: 2 * x
+            for _ in range(12):
+                nested = lambda x, inner=nested: jax.lax.cond(x.sum() > 0, inner, jnp.sin, x)
+            return nested(super().reward(theta))
+
+    assert len(spelled(Deep())) < 1000
+
+
+_scale = 1.0
+
+
+class Scaled(Signals):
     def reward(self, theta):
-        return jnp.logaddexp(super().reward(theta), 0.0)
+        return _scale * super().reward(theta)
 
 
-def test_rules_for_derivatives_are_known_or_refused():
-    with pytest.raises(UnspelledError, match="rule for derivatives"):
-        spelled(WithOwnRule())
-    assert spelled(WithJaxsRule()) != spelled(Signals())
+def test_a_model_that_has_changed_behind_jaxs_back_is_kept_for_nobody(store, monkeypatch):
+    ask = program(lambda model, theta: model.primitives(theta).reward.sum(), name="ask")
+    ask(Scaled(), TRUTH)
+    assert len(list(store.iterdir())) == 1
+    monkeypatch.setitem(globals(), "_scale", 3.0)
+    # Another structure of theta: JAX traces anew, while the text is the one of before.
+    ask(Scaled(), {**TRUTH, "more": np.array(1.0)})
+    assert len(list(store.iterdir())) == 1
+
+
+def test_a_program_that_jax_has_read_is_not_written(store):
+    before = {n: getattr(jax.config, n) for n in _JAXS}
+    try:
+        pf.cache_compilations(store)
+        double = program(lambda x: 2 * jnp.sin(x).cumsum(), name="double")
+        expected = np.asarray(double(jnp.arange(5.0)))
+        mine = [path for path in store.iterdir() if path.name.endswith(_store.SUFFIX)]
+        assert len(mine) == 1
+        mine[0].unlink()
+        for _ in range(2):  # JAX's entry is still there
+            forget_programs()
+            np.testing.assert_array_equal(double(jnp.arange(5.0)), expected)
+            assert not mine[0].exists()
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        reset_cache()
+
+
+def test_a_program_that_does_not_run_is_compiled(store, monkeypatch):
+    double = program(lambda x: 2 * x, name="double")
+    double(jnp.ones(3))
+    double.forget()
+
+    def broken(*_):
+        raise jax.errors.JaxRuntimeError("a function was not found")
+
+    read = _store.Store.read
+    monkeypatch.setattr(_store.Store, "read", lambda self, path: (broken, *read(self, path)[1:]))
+    for _ in range(2):
+        np.testing.assert_array_equal(double(jnp.ones(3)), np.full(3, 2.0))
+
+
+def test_what_is_prepared_is_kept_by_the_settings_of_who_asked(store):
+    double = program(lambda x: 2 * x, name="double")
+    with jax.default_matmul_precision("float32"):
+        double.prepare(jnp.ones(3))
+        double(jnp.ones(3))
+        double.forget()
+        double(jnp.ones(3))
+    assert len(list(store.iterdir())) == 1
+    double(jnp.ones(3))
+    assert len(list(store.iterdir())) == 2
+
+
+def test_source_that_was_edited_after_the_import_is_not_mistaken(store, monkeypatch):
+    monkeypatch.setattr(_store, "_began", 0.0)
+    _store._surroundings.cache_clear()
+    try:
+        np.testing.assert_array_equal(
+            program(lambda x: -x, name="minus")(jnp.ones(2)), [-1.0, -1.0]
+        )
+    finally:
+        _store._surroundings.cache_clear()
+    assert list(store.iterdir()) == []
 
 
 class OwnShock(pf.Gumbel):
@@ -247,12 +377,14 @@ def test_arrays_count_by_shape_unless_they_are_part_of_the_program():
     assert spelled(1) != spelled(True)
 
 
-def test_a_model_with_a_rule_of_its_own_has_the_right_derivatives(store):
-    likelihood = pf.Likelihood(WithOwnRule(), panel_of(20), prior=HALF, grid=GRID)
-    plain = likelihood_of(panel_of(20))
-    with_rule, without = likelihood.gradient(TRUTH)[1], plain.gradient(TRUTH)[1]
-    assert likelihood(TRUTH).total == pytest.approx(plain(TRUTH).total, rel=1e-12)
-    assert not np.allclose(with_rule, without)  # the rule is wrong on purpose, and was asked
+def test_a_model_with_a_rule_of_its_own_has_its_derivatives(store):
+    gradients = []
+    for factor in (1.0, 2.0):  # the second rule is wrong on purpose, and is asked all the same
+        likelihood = pf.Likelihood(ruled(factor), panel_of(20), prior=HALF, grid=GRID)
+        gradients.append(likelihood.gradient(TRUTH)[1])
+    right = likelihood_of(panel_of(20)).gradient(TRUTH)[1]
+    np.testing.assert_allclose(gradients[0], right, rtol=1e-12)
+    assert not np.allclose(gradients[1], right)
 
 
 def _folder_there(k):

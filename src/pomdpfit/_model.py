@@ -177,26 +177,31 @@ class Model(eqx.Module):
     @eqx.filter_jit
     def primitives(self, theta: Theta) -> Primitives:
         """Everything that the solution and the likelihood need, unchecked (and so traceable)."""
-        horizon = self.horizon()
-        reward = built_reward(self, theta)
-        with own_code("terminal", theta):
-            terminal = self.terminal(theta) if horizon is not None else None
-        if horizon is not None and terminal is None:
-            terminal = jnp.zeros(reward.shape[:2])
-        available = self.available()
-        with own_code("discount", theta):
-            discount = jnp.asarray(self.discount(theta))
-        with own_code("shock", theta):
-            shock = self.shock(theta)
-        return Primitives(
-            kernel=_built_kernel(self, theta),
-            reward=reward,
-            discount=discount,
-            shock=shock,
-            available=None if available is None else jnp.asarray(available, dtype=bool),
-            terminal=None if terminal is None else jnp.asarray(terminal),
-            horizon=horizon,
-        )
+        return built_primitives(self, theta)
+
+
+def built_primitives(model: Model, theta: Theta) -> Primitives:
+    """The same, by a call of the model's methods each time."""
+    horizon = model.horizon()
+    reward = built_reward(model, theta)
+    with own_code("terminal", theta):
+        terminal = model.terminal(theta) if horizon is not None else None
+    if horizon is not None and terminal is None:
+        terminal = jnp.zeros(reward.shape[:2])
+    available = model.available()
+    with own_code("discount", theta):
+        discount = jnp.asarray(model.discount(theta))
+    with own_code("shock", theta):
+        shock = model.shock(theta)
+    return Primitives(
+        kernel=_built_kernel(model, theta),
+        reward=reward,
+        discount=discount,
+        shock=shock,
+        available=None if available is None else jnp.asarray(available, dtype=bool),
+        terminal=None if terminal is None else jnp.asarray(terminal),
+        horizon=horizon,
+    )
 
 
 def built_reward(model: Model, theta: Theta) -> Float[Array, "Z S A"]:

@@ -39,6 +39,7 @@ from pomdpfit.estimators._naming import Naming, align_paths, find_naming
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._race import run_paths
 from pomdpfit.estimators._starts import draw_starts, starting_points
+from pomdpfit.programs import preparing
 from pomdpfit.solvers import AbstractSolver
 from pomdpfit.streaming import PanelScan
 
@@ -118,7 +119,10 @@ def fit(
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
-    ended = run_paths(likelihood, estimator, paths, restrictions, names, n_jobs, tell, width, kept)
+    with preparing():
+        ended = run_paths(
+            likelihood, estimator, paths, restrictions, names, n_jobs, tell, width, kept
+        )
     alive = [path for path in ended if path.alive]
     if not alive:
         raise EstimationError(_nothing_found(likelihood, paths))

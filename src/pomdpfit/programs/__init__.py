@@ -2,7 +2,7 @@
 
 from pomdpfit.programs._call import can_prepare
 from pomdpfit.programs._folder import cache_compilations, told_folder
-from pomdpfit.programs._program import forget_programs, program
+from pomdpfit.programs._program import forget_programs, preparing, program
 from pomdpfit.programs._store import kept_folder
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "can_prepare",
     "forget_programs",
     "kept_folder",
+    "preparing",
     "program",
     "told_folder",
 ]

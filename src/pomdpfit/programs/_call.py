@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-_SHAPING = ("jax_enable_x64", "jax_default_matmul_precision")  # settings that programs hang on
+# Settings that programs hang on.
+_SHAPING = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
 _WATCHING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")  # with which JAX looks inside
 _ARRAYS = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
 
@@ -76,7 +77,7 @@ class Result:
 
 
 def traced_result(
-    function: Callable, call: Call
+    function: Callable, call: Call, name: str
 ) -> tuple[Callable[..., list[Any]], Callable[[], Result]]:
     """The function of the call's arrays alone, and what else it returned when it was traced."""
     seen: list[Result] = []
@@ -88,7 +89,7 @@ def traced_result(
         seen.append(Result(jax.tree.unflatten(tree, rest)))
         return found
 
-    flat.__name__ = getattr(function, "__name__", "program")  # by which logs know it
+    flat.__name__ = name  # by which logs and JAX's cache know it
     return flat, lambda: seen[-1]
 
 

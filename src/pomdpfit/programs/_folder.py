@@ -6,6 +6,7 @@ not be traced either (`_store`). Off by default in the library, which changes no
 by default in the command line.
 """
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from pomdpfit.programs._store import keep_in
+from pomdpfit.programs._store import SUFFIX, keep_in
 
 _FOLDER = "POMDPFIT_CACHE"  # a folder of the user's; empty: keep nothing
 _JAX = "jax_compilation_cache_dir"
@@ -30,14 +31,14 @@ def cache_compilations(folder: str | os.PathLike[str] | None = None) -> Path | N
     """
     told = told_folder()
     if told is not None and folder is None:
-        keep_in(told)
+        keep_in(None if "://" in str(getattr(jax.config, _JAX)) else told)
         return told
     if folder is None:
         named = os.environ.get(_FOLDER)
         if named == "":
             return None
         folder = _users_folder() if named is None else named
-    path = Path(folder).expanduser()
+    path = Path(folder).expanduser().absolute()
     try:
         path.mkdir(parents=True, exist_ok=True)
         _make_room(path)
@@ -59,7 +60,10 @@ def told_folder() -> Path | None:
 
 def _make_room(path: Path) -> None:
     """Remove the oldest programs of a folder that has grown too large."""
-    files = [(entry.stat(), entry) for entry in path.glob("*-cache")]
+    files = []
+    for entry in (*path.glob("*-cache"), *path.glob(f"*{SUFFIX}")):
+        with contextlib.suppress(FileNotFoundError):  # another process may have renamed it
+            files.append((entry.stat(), entry))
     total = sum(stat.st_size for stat, _ in files)
     for stat, entry in sorted(files, key=lambda file: file[0].st_mtime):
         if total <= _LARGEST:

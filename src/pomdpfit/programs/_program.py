@@ -10,12 +10,14 @@ then compiled side by side, while others are still traced. Where programs are ke
 (`cache_compilations`), one that an earlier process has made is not even traced: see `_store`.
 """
 
+import contextlib
 import dataclasses
 import functools
 import os
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import equinox as eqx
@@ -23,7 +25,8 @@ import jax
 
 from pomdpfit.programs import _store
 from pomdpfit.programs._call import Call, Result, sketch, take_apart, traced_result
-from pomdpfit.programs._spelling import UnspelledError, spelled
+from pomdpfit.programs._jaxs_cache import read_by_jax
+from pomdpfit.programs._spelling import spelled, still_true
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -60,6 +63,7 @@ class Program(Generic[_P, _R]):
         self._function, self._name, self._scatters = function, name, scatters
         self._ready: dict[Hashable, Ready] = {}
         self._jitted: Callable | None = None
+        self.__name__ = getattr(function, "__name__", "program")
         functools.update_wrapper(self, function)
         _all.add(self)
 
@@ -70,7 +74,7 @@ class Program(Generic[_P, _R]):
             return self._as_jax_does(*args, **kwargs)
         signature = call.signature
         ready = self._ready.get(signature)
-        if ready is None:
+        if ready is None or ready.given_up:
             ready = self._ready[signature] = self._made(call, args, ahead=False)
         return ready(call.arrays)
 
@@ -82,9 +86,12 @@ class Program(Generic[_P, _R]):
         call = take_apart(args)
         assert call is not None, "see can_prepare"
         signature = call.signature
-        if signature not in self._ready:
-            self._ready[signature] = self._made(call, args, ahead=True)
-        return self._ready[signature].sketch()
+        ready = self._ready.get(signature)
+        if ready is None or ready.given_up:
+            ready = self._ready[signature] = self._made(call, args, ahead=True)
+            if isinstance(ready.compiled, Future):
+                _waiting.append(ready.compiled)
+        return ready.sketch()
 
     def forget(self) -> None:
         """As in a new process."""
@@ -99,29 +106,43 @@ class Program(Generic[_P, _R]):
         return self._jitted(*args, **kwargs)
 
     def _made(self, call: Call, args: tuple, *, ahead: bool) -> "Ready":
-        store, key = _store.current(), self._key(args)
-        kept = None if store is None or key is None else store.read(key)
+        store, path = _store.current(), self._path(args)
+        make = functools.partial(self._compiling, call, args, store, path)
+        kept = None if store is None or path is None else store.read(path)
         if kept is not None:
-            return Ready(*kept)
-        flat, result = traced_result(self._function, call)
+            return Ready(*kept, otherwise=lambda: make()[0]())
+        finish, result, arrays = make()
+        return Ready(_side_by_side().submit(finish) if ahead else finish(), result, arrays)
+
+    def _compiling(
+        self, call: Call, args: tuple, store: _store.Store | None, path: Path | None
+    ) -> tuple[Callable[[], jax.stages.Compiled], Result, list[jax.ShapeDtypeStruct]]:
+        """What compiles the program and keeps it, with the shape of its results."""
+        # JAX's cache goes by the name too: no program that is kept here is found there by another
+        # key, for one that was read there cannot be written again.
+        name = self.__name__ if path is None else f"{self.__name__}_{path.name[:16]}"
+        flat, result = traced_result(self._function, call, name)
         lowered = jax.jit(flat, **self._settings).lower(*call.sketches())
         arrays = [sketch(leaf) for leaf in jax.tree.leaves(lowered.out_info)]
+        keep = store is not None and path is not None and still_true(args)
 
         def finish() -> jax.stages.Compiled:
+            read = read_by_jax()
             compiled = lowered.compile()
-            if store is not None and key is not None:
-                store.write(key, compiled, result(), arrays)
+            if store is not None and path is not None and keep and read_by_jax() == read:
+                store.write(path, compiled, result(), arrays)
             return compiled
 
-        return Ready(_side_by_side().submit(finish) if ahead else finish(), result(), arrays)
+        return finish, result(), arrays
 
-    def _key(self, args: tuple) -> str | None:
-        """By which it is known on disk; None for what is not known by its text."""
-        if _store.current() is None:
+    def _path(self, args: tuple) -> Path | None:
+        """Where it lies on disk; None for what is not known by its text."""
+        store = _store.current()
+        if store is None:
             return None
         try:
-            return spelled(self._name, self._settings, args)
-        except UnspelledError:
+            return store.path(spelled(self._name, self._settings, args))
+        except Exception:  # what a user's model holds is anything: no reason to fail
             return None
 
     @property
@@ -136,17 +157,51 @@ class Ready:
     compiled: jax.stages.Compiled | Future
     result: Result
     arrays: list[jax.ShapeDtypeStruct]
+    otherwise: Callable[[], jax.stages.Compiled] | None = None  # while a program was only read
 
     def __call__(self, arrays: list[Any]) -> Any:
         """What it returns for these arrays."""
         compiled = self.compiled
         if isinstance(compiled, Future):
             compiled = self.compiled = compiled.result()
+        if self.otherwise is not None:
+            return self.result.filled(self._proven(compiled, self.otherwise, arrays))
         return self.result.filled(compiled(*arrays))
+
+    def _proven(
+        self, compiled: jax.stages.Compiled, otherwise: Callable, arrays: list[Any]
+    ) -> list[Any]:
+        """The first run of what was read, or if it is no good of what is compiled instead."""
+        self.otherwise = None
+        try:
+            return jax.block_until_ready(compiled(*arrays))
+        except jax.errors.JaxRuntimeError:
+            compiled = self.compiled = otherwise()
+            return compiled(*arrays)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it was never compiled, or could not be."""
+        if not isinstance(self.compiled, Future) or not self.compiled.done():
+            return False
+        return self.compiled.cancelled() or self.compiled.exception() is not None
 
     def sketch(self) -> Any:
         """The result without its numbers."""
         return self.result.filled(self.arrays)
+
+
+@contextlib.contextmanager
+def preparing() -> Iterator[None]:
+    """Around work that programs are prepared for: what is not begun when it ends is not made."""
+    try:
+        yield
+    finally:
+        while _waiting:
+            _waiting.pop().cancel()
+
+
+_waiting: list[Future] = []
 
 
 def forget_programs() -> None:

@@ -7,18 +7,19 @@ are known by what they compute (`_jaxpr`).
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from pomdpfit._model import Model
+from pomdpfit._model import Model, Primitives, built_primitives
+from pomdpfit._types import Theta
 from pomdpfit.programs._errors import UnspelledError
-from pomdpfit.programs._jaxpr import jaxpr_text
+from pomdpfit.programs._jaxpr import jaxpr_text, shortened
 
-__all__ = ["UnspelledError", "spelled"]
+__all__ = ["UnspelledError", "spelled", "still_true"]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _models: list[tuple[Model, str]] = []  # those of late, with their texts
@@ -28,6 +29,22 @@ _MANY = 8
 def spelled(*values: Any) -> str:
     """The text, or UnspelledError."""
     return _spell(values, by_value=False)
+
+
+def still_true(values: Any) -> bool:
+    """Whether models in these values compute what their texts say, asked anew.
+
+    One that reads what is outside of it may have changed since JAX has traced it: what is compiled
+    for it then belongs to this process alone.
+    """
+
+    @eqx.filter_jit  # as the method is, but new: it is traced again
+    def primitives(model: Model, theta: Theta) -> Primitives:
+        return built_primitives(model, theta)
+
+    leaves = jax.tree.leaves(values, is_leaf=lambda value: isinstance(value, Model))
+    models = [leaf for leaf in leaves if isinstance(leaf, Model)]
+    return all(_model(model) == _traced(model, primitives) for model in models)
 
 
 def _spell(value: Any, *, by_value: bool) -> str:
@@ -40,13 +57,14 @@ def _spell(value: Any, *, by_value: bool) -> str:
     if kind in _PLAIN:
         return f"{kind.__name__} {value!r}"
     if kind is dict:
-        items = ((name, _spell(value[name], by_value=by_value)) for name in sorted(value))
-        return f"dict {list(items)}"
+        items = [(name, _spell(value[name], by_value=by_value)) for name in sorted(value)]
+        return shortened(f"dict {items}")
     if kind in (tuple, list):
-        return f"{kind.__name__} {[_spell(part, by_value=by_value) for part in value]}"
+        parts = [_spell(part, by_value=by_value) for part in value]
+        return shortened(f"{kind.__name__} {parts}")
     if not kind.__module__.startswith("pomdpfit."):
         raise UnspelledError(f"{kind.__module__}.{kind.__qualname__}")
-    return f"{kind.__module__}.{kind.__qualname__} {_own(value, by_value=by_value)}"
+    return shortened(f"{kind.__module__}.{kind.__qualname__} {_own(value, by_value=by_value)}")
 
 
 def _own(value: Any, *, by_value: bool) -> str:
@@ -67,30 +85,37 @@ def _own(value: Any, *, by_value: bool) -> str:
 
 def _array(value: Any, *, by_value: bool) -> str:
     kind = f"{value.dtype}{value.shape}"
-    return f"{kind} {np.asarray(value).tobytes().hex()}" if by_value else kind
+    return shortened(f"{kind} {np.asarray(value).tobytes().hex()}") if by_value else kind
 
 
 def _model(model: Model) -> str:
     for known, text in _models:
         if known is model:
             return text
-    text = _traced(model)
+    text = _traced(model, lambda model, theta: model.primitives(theta))
     _models.append((model, text))
     del _models[:-_MANY]
     return text
 
 
-def _traced(model: Model) -> str:
-    """All that programs ask of a model: its primitives at any theta, and its horizon."""
+def _traced(model: Model, build: Callable[[Model, Theta], Primitives]) -> str:
+    """All that programs ask of a model: its primitives at any theta, how they move, its horizon."""
     moving, still = eqx.partition(model, eqx.is_array)
     rest: list[str] = []
 
-    def primitives(moving: Model, theta: Mapping[str, Any]) -> list[Any]:
-        made = eqx.combine(moving, still).primitives(theta)
-        arrays, kept = eqx.partition(made, eqx.is_array_like)
+    def arrays(moving: Model, theta: dict) -> list[Any]:
+        made = build(eqx.combine(moving, still), theta)
+        numbers, kept = eqx.partition(made, eqx.is_array_like)
         rest.append(_spell(kept, by_value=True))
-        return jax.tree.leaves(arrays)
+        return jax.tree.leaves(numbers)
+
+    def along(moving: Model, theta: dict, moved: dict) -> tuple:
+        inexact = lambda theta: eqx.filter(arrays(moving, theta), eqx.is_inexact_array)
+        return jax.jvp(inexact, (theta,), (moved,))
 
     theta = model.space().example()
-    jaxpr = jax.make_jaxpr(primitives)(moving, theta)
-    return repr((_spell(theta, by_value=False), jaxpr_text(jaxpr), rest, model.horizon()))
+    texts = [
+        jaxpr_text(jax.make_jaxpr(arrays)(moving, theta)),
+        jaxpr_text(jax.make_jaxpr(along)(moving, theta, theta)),
+    ]
+    return shortened(repr((_spell(theta, by_value=False), texts, rest[-1], model.horizon())))

@@ -8,25 +8,28 @@ folder holds code that is run, as JAX's own entries are: it should be its user's
 
 import functools
 import hashlib
-import importlib.metadata
 import os
 import pickle
 import platform
 import tempfile
+import time
 import zlib
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.scipy.linalg
+import jaxlib
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from pomdpfit.programs._call import Result
+from pomdpfit.programs._errors import UnspelledError
 
 _current: "Store | None" = None
-_SUFFIX = "-cache"  # as JAX's own entries have it: room is made among all of them
+SUFFIX = "-program"  # not the one of JAX's entries, of which it keeps books
+_began = time.time()
 Kept = tuple[jax.stages.Compiled, Result, list[jax.ShapeDtypeStruct]]
-_VERSIONS = ("jax", "jaxlib", "equinox", "numpy")
 _NO_MATTER = ("cache", "log", "traceback", "jax_dump")  # parts of names of JAX's settings
 
 
@@ -52,10 +55,14 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self, key: str) -> Kept | None:
-        """A program that was kept under this key, or None; also if it cannot be read any more."""
+    def path(self, key: str) -> Path:
+        """Where a program with this key lies, by the settings that JAX has in this thread."""
+        whole = hashlib.sha256(f"{_surroundings()}\n{_settings()}\n{key}".encode())
+        return self.folder / f"{whole.hexdigest()}{SUFFIX}"
+
+    def read(self, path: Path) -> Kept | None:
+        """The program that lies there, or None; also if it cannot be read any more."""
         _prepare_lapack()
-        path = self._path(key)
         try:
             kept = pickle.loads(zlib.decompress(path.read_bytes()))
             os.utime(path)  # the last to go when room is made
@@ -63,21 +70,21 @@ class Store:
         except Exception:
             return None
 
-    def write(self, key: str, compiled: jax.stages.Compiled, result: Result, arrays: list) -> None:
+    def write(
+        self, path: Path, compiled: jax.stages.Compiled, result: Result, arrays: list
+    ) -> None:
         """Keep a program, if it can be; another process may be doing the same."""
+        file = None
         try:
             kept = {"program": serialize(compiled), "result": result.skeleton, "arrays": arrays}
             data = zlib.compress(pickle.dumps(kept), level=1)
             self.folder.mkdir(parents=True, exist_ok=True)  # JAX makes its own when it needs one
-            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=_SUFFIX, delete=False) as file:
+            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=SUFFIX, delete=False) as file:
                 file.write(data)
-            os.replace(file.name, self._path(key))
+            os.replace(file.name, path)
         except Exception:  # a cache that cannot be written is no reason to fail
-            return
-
-    def _path(self, key: str) -> Path:
-        whole = hashlib.sha256(f"{_surroundings()}\n{_settings()}\n{key}".encode())
-        return self.folder / f"pomdpfit-{whole.hexdigest()}{_SUFFIX}"
+            if file is not None:
+                Path(file.name).unlink(missing_ok=True)
 
 
 @functools.cache
@@ -95,15 +102,17 @@ def _surroundings() -> str:
     """This package to the last letter, what it stands on, and what is compiled for."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        if path.stat().st_mtime > _began:
+            raise UnspelledError(f"{path} has changed since it was imported")
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     device = jax.devices()[0]
     return repr(
         (
             digest.hexdigest(),
             platform.python_version(),
-            [importlib.metadata.version(name) for name in _VERSIONS],
+            [module.__version__ for module in (jax, jaxlib, eqx, np)],
             (device.platform, device.device_kind, device.client.platform_version),
-            (platform.machine(), _processor()),
+            (platform.machine(), _processor(), os.cpu_count()),
             os.environ.get("XLA_FLAGS"),
         )
     )
