@@ -19,7 +19,7 @@ from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError,
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._own_code import require_instance
@@ -126,21 +126,17 @@ class Likelihood(MovableLikelihood):
         if not can_prepare() or self.prior.by_agent or self.prior.needs_policy:
             return
         with contextlib.suppress(ModelError, ImpossibleObservationError, SolveError):
-            theta, _, _ = self._solved(theta, Part.OBSERVATION, None)
+            theta, primitives = self._checked(theta)
             free, fixed = self._free_and_fixed(theta, ())
             weights = self._filled(np.ones((self.panel.agent_count, 2)))
             for with_choices in sorted({Part.CHOICE in part for part in parts}):
-                value = self._sketched_value(theta) if with_choices else None
+                value = self._sketched_value(primitives) if with_choices else None
                 _likelihood.prepare(self._problem, free, fixed, value, self._data, weights)
 
-    def _sketched_value(self, theta: Theta) -> jax.ShapeDtypeStruct:
+    def _sketched_value(self, primitives: list[Primitives]) -> jax.ShapeDtypeStruct:
         """The shape of the value, whose program is prepared."""
-        own = {name: theta[name] for name in self._own.parameters}
-        contexts = self._context_rows
-        first = dict(zip(self._covariates, contexts[0], strict=True))
-        here = sound_primitives(self.model, self._own.check({**own, **first}))
-        one = prepare_solve(here, self.grid, self._solver, self._problem.plan)
-        return jax.ShapeDtypeStruct((len(contexts), *one.shape), one.dtype)
+        one = prepare_solve(primitives[0], self.grid, self._solver, self._problem.plan)
+        return jax.ShapeDtypeStruct((len(primitives), *one.shape), one.dtype)
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
@@ -351,13 +347,7 @@ class Likelihood(MovableLikelihood):
         self, theta: Theta, part: Part, start: Array | None
     ) -> tuple[dict[str, Array], Array | None, SolverState | None]:
         """theta after all checks, and the value of every context there (if a part needs it)."""
-        theta = self.space.check(theta)
-        own = {name: theta[name] for name in self._own.parameters}
-        contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
-        # What is read from the panel has not been checked with theta.
-        thetas = [self._own.check({**own, **w}) if w else own for w in contexts]
-        primitives = [sound_primitives(self.model, each) for each in thetas]
-        self._look_up_moves([here.kernel for here in primitives])
+        theta, primitives = self._checked(theta)
         if Part.CHOICE not in part and not self.prior.needs_policy:
             return theta, None, None
         states = []
@@ -368,6 +358,17 @@ class Likelihood(MovableLikelihood):
             states.append(state)
         worst = max(states, key=lambda state: float(state.residual))
         return theta, jnp.stack([state.coefficients for state in states]), worst
+
+    def _checked(self, theta: Theta) -> tuple[dict[str, Array], list[Primitives]]:
+        """theta after all checks, and the primitives of every context there."""
+        theta = self.space.check(theta)
+        own = {name: theta[name] for name in self._own.parameters}
+        contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
+        # What is read from the panel has not been checked with theta.
+        thetas = [self._own.check({**own, **w}) if w else own for w in contexts]
+        primitives = [sound_primitives(self.model, each) for each in thetas]
+        self._look_up_moves([here.kernel for here in primitives])
+        return theta, primitives
 
     @property
     def _context_rows(self) -> list[tuple]:

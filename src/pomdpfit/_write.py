@@ -4,11 +4,13 @@ import contextlib
 import errno
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from pomdpfit._errors import WriteError
 
+_reading_umask = threading.Lock()
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -26,15 +28,21 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)  # mkstemp hides its files from everybody else
+            Path(temporary).chmod(0o666 & ~_umask())  # mkstemp hides its files from everybody else
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):  # what went wrong first is what is told
                 Path(temporary).unlink(missing_ok=True)
             raise
         _flush_folder(path.parent)
+
+
+def _umask() -> int:
+    """What new files are not allowed: it is read by setting it, which two threads must not mix."""
+    with _reading_umask:
+        umask = os.umask(0)
+        os.umask(umask)
+    return umask
 
 
 def make_folder(folder: Path) -> None:

@@ -49,7 +49,7 @@ def _parameters(eqn: core.JaxprEqn) -> str:
     params = dict(eqn.params)
     if eqn.primitive.name == "custom_jvp_call":
         params.pop("jvp_jaxpr_fun", None)
-    elif eqn.primitive.name.startswith(("custom_vjp", "custom_lin_", "custom_lin[")):
+    elif eqn.primitive.name.startswith("custom_vjp") or eqn.primitive.name == "custom_lin":
         raise UnspelledError("a rule for reverse derivatives")
     return repr({n: _parameter(value) for n, value in sorted(params.items())})
 

@@ -6,12 +6,12 @@ this package's source and by all that JAX compiles for. What cannot be read is c
 folder holds code that is run, as JAX's own entries are: it should be its user's alone.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
 import pickle
 import platform
-import tempfile
 import time
 import zlib
 from pathlib import Path
@@ -23,6 +23,7 @@ import jaxlib
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
+from pomdpfit._write import write_atomically
 from pomdpfit.programs._call import Result
 from pomdpfit.programs._errors import UnspelledError
 
@@ -74,17 +75,10 @@ class Store:
         self, path: Path, compiled: jax.stages.Compiled, result: Result, arrays: list
     ) -> None:
         """Keep a program, if it can be; another process may be doing the same."""
-        file = None
-        try:
+        with contextlib.suppress(Exception):  # a cache that cannot be written is no reason to fail
             kept = {"program": serialize(compiled), "result": result.skeleton, "arrays": arrays}
-            data = zlib.compress(pickle.dumps(kept), level=1)
             self.folder.mkdir(parents=True, exist_ok=True)  # JAX makes its own when it needs one
-            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=SUFFIX, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, path)
-        except Exception:  # a cache that cannot be written is no reason to fail
-            if file is not None:
-                Path(file.name).unlink(missing_ok=True)
+            write_atomically(path, zlib.compress(pickle.dumps(kept), level=1))
 
 
 @functools.cache
