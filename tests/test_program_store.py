@@ -47,6 +47,7 @@ print(json.dumps({"llf": here.total, "gradient": list(gradient), "traced": trace
 
 _JAXS = (
     "jax_compilation_cache_dir",
+    "jax_default_matmul_precision",
     "jax_persistent_cache_min_compile_time_secs",
     "jax_persistent_cache_min_entry_size_bytes",
 )
@@ -54,10 +55,11 @@ _JAXS = (
 
 @pytest.fixture
 def store(tmp_path):
-    """An empty folder; JAX's own cache, which an earlier test may have switched on, is off."""
+    """An empty folder; what earlier tests and their imports may have set in JAX is not set."""
     require_float64()
     before, settings = _store.current(), {name: getattr(jax.config, name) for name in _JAXS}
     jax.config.update("jax_compilation_cache_dir", None)
+    jax.config.update("jax_default_matmul_precision", None)  # dynamax sets it when imported
     reset_cache()
     _store.keep_in(tmp_path)
     yield tmp_path
