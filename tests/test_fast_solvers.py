@@ -1,5 +1,7 @@
 """Newton steps, ordered and by Krylov's method: exact answers, and little work, counted."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,8 @@ from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._model import Primitives, checked_primitives
 from pomdpfit._solve import solve_primitives, solved_state
+from pomdpfit._sound import _as_shared
+from pomdpfit._stencil import make_stencil
 from pomdpfit.programs import forget_programs
 from pomdpfit.solvers import _newton, make_plan, many_solver, solve_back
 
@@ -139,6 +143,49 @@ def test_a_pattern_that_does_not_hold_is_refused():
     wrong = Kernel(kernel.successors, kernel.probability, 7, (Pattern((0,) * 7, 3),))
     with pytest.raises(pf.ModelError, match="not shared as the kernel's pattern says"):
         wrong.check()
+
+
+@pytest.mark.parametrize("shifts", [(1, 2, 3), (0, 1), (0, 2, 1)])
+def test_shifts_that_do_not_hold_are_refused(shifts):
+    kernel = rising()
+    (pattern,) = kernel.patterns
+    assert pattern.shifts == (0, 1, 2)
+    wrong = Kernel(
+        kernel.successors, kernel.probability, 7, (dataclasses.replace(pattern, shifts=shifts),)
+    )
+    with pytest.raises(pf.ModelError, match="not shared as the kernel's pattern says"):
+        wrong.check()
+    assert not _as_shared(wrong)
+    assert _as_shared(kernel)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 4, 9])
+def test_increments_say_how_far_they_lead_whatever_the_number_of_bins(bins):
+    kernel = rising(bins)
+    kernel.check()
+    plain = Kernel(kernel.successors, kernel.probability, bins)
+    value = jnp.asarray(np.random.default_rng(bins).normal(size=(bins, 5, 1)))
+    one, other = (make_stencil(k, pf.Linear(5))(value) for k in (kernel, plain))
+    np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
+def test_observations_that_move_down_are_read_side_by_side_too(grid):
+    """The mirror image: the last observation first, and shifts below zero."""
+    up, value = rising(9), np.random.default_rng(0).normal(size=(9, 9, grid.coefficients))
+    (pattern,) = up.patterns
+    law = tuple(2 if z > 1 else z for z in range(9))
+    told = dataclasses.replace(pattern, law=law, shifts=(0, -1, -2))
+    down = Kernel(8 - up.successors[::-1], up.probability[::-1], 9, (told,))
+    down.check()
+    mirrored = make_stencil(down, grid)(jnp.asarray(value[::-1]))[::-1]
+    rose = make_stencil(up, grid)(jnp.asarray(value))
+    np.testing.assert_allclose(rose, mirrored, rtol=1e-13, atol=1e-13)
+    to_the_last = pf.reset_kernel(9, np.array([[0.7, 0.3]]), first=8)
+    there = primitives(pf.join_actions(down, to_the_last))
+    plain = primitives(Kernel(there.kernel.successors, there.kernel.probability, 9))
+    found, expected = (solve_primitives(p, grid).coefficients for p in (there, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 # ---- work --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pomdpfit as pf
+from pomdpfit._soft_maximum import log_softmax, soft_maximum
 
 jax.config.update("jax_enable_x64", True)
 
@@ -225,3 +226,39 @@ def test_bad_nests_and_dissimilarities_are_refused(nests, dissimilarity):
 def test_good_nests_pass():
     pf.NestedLogit(NESTS, [0.2, 0.5, 1.0], 0.3).check(A)
     pf.Gumbel(1e-3).check(A)
+
+
+# ---- the soft maximum, which takes few actions one by one and two in a way of their own ----------
+
+
+@pytest.mark.parametrize("actions", [1, 2, 3, 8, 9])
+@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.0, 1e-9, 1.0, 50.0, 800.0]))
+@examples
+def test_the_soft_maximum_is_that_of_jax_with_its_derivatives(actions, seed, spread):
+    """Equal utilities (spread 0) included, where a maximum and an absolute value have a kink."""
+    utility = spread * np.random.default_rng(seed).normal(size=actions)
+    top, share = soft_maximum(jnp.asarray(utility))
+    tight = {"rtol": 1e-13, "atol": 1e-13}
+    np.testing.assert_allclose(top, jax.nn.logsumexp(utility), **tight)
+    np.testing.assert_allclose(share, jax.nn.softmax(utility), **tight)
+    np.testing.assert_allclose(jnp.exp(log_softmax(jnp.asarray(utility))), share, **tight)
+    np.testing.assert_allclose(slope_of_top(utility), share, **tight)
+    hessian = np.diag(share) - np.outer(share, share)
+    np.testing.assert_allclose(hessian_of_top(utility), hessian, **tight)
+    np.testing.assert_allclose(slope_of_share(utility), hessian, **tight)
+
+
+slope_of_top = jax.jit(jax.grad(lambda u: soft_maximum(u)[0]))
+hessian_of_top = jax.jit(jax.hessian(lambda u: soft_maximum(u)[0]))
+slope_of_share = jax.jit(jax.jacrev(lambda u: soft_maximum(u)[1]))
+
+
+@pytest.mark.parametrize("away", [0, 1])
+def test_one_of_two_that_cannot_be_chosen_leaves_finite_derivatives(away):
+    available = np.arange(2) != away
+    value = lambda q, scale: pf.Gumbel(scale).emax(q, available)
+    q = jnp.asarray([0.3, -0.2])
+    np.testing.assert_allclose(value(q, 2.0), q[1 - away], rtol=1e-15)
+    by_q, by_scale = jax.grad(value, argnums=(0, 1))(q, 2.0)
+    np.testing.assert_array_equal(by_q, available.astype(float))
+    np.testing.assert_allclose(by_scale, 0.0, atol=1e-15)

@@ -114,7 +114,7 @@ class BellmanOperator(eqx.Module):
         value, slope = self._split(coefficients)
         shock, beta, mask = self.primitives.shock, self.primitives.discount, self._mask
         top, choice = shock.emax_and_choice(value, mask)
-        share = beta * jnp.moveaxis(choice, -1, 1)
+        share = jnp.stack([beta * choice[..., a] for a in range(choice.shape[-1])], axis=1)
         if slope is None:
             return top[..., None], Transfer(self.stencil, share, None, beta)
         turn = jax.jvp(lambda q: shock.choice(q, mask), (value,), (slope,))[1]

@@ -26,13 +26,20 @@ class Pattern:
 
     law[z] is the first z whose probabilities are the same, slot by slot; beyond the first `slots`
     there is padding alone. With `everywhere` successors are the same at all z as well, and with
-    `blind` the probabilities at all s: the action forgets everything.
+    `blind` the probabilities at all s: the action forgets everything. Where `shifts` are given, the
+    k-th successor of every z with the commonest law is z + shifts[k].
     """
 
     law: tuple[int, ...]
     slots: int
     everywhere: bool = False
     blind: bool = False
+    shifts: tuple[int, ...] | None = None
+
+    def shifted(self) -> np.ndarray:
+        """The z that `shifts` speak of."""
+        law = np.array(self.law)
+        return np.flatnonzero(law == np.bincount(law).argmax())
 
 
 class Kernel(eqx.Module):
@@ -153,6 +160,11 @@ def _check_patterns(
             kept = kept and (own == own[:1]).all() and (successors[:, a] == successors[:1, a]).all()
         if pattern.blind:
             kept = kept and (own == own[:, :, :1]).all()
+        if pattern.shifts is not None:
+            at = pattern.shifted()
+            own = np.broadcast_to(successors[:, a, : pattern.slots], (len(law), pattern.slots))
+            kept = kept and len(pattern.shifts) == pattern.slots
+            kept = kept and (own[at] - at[:, None] == np.array(pattern.shifts)).all()
         if not kept:
             raise ModelError(
                 f"the rows of action {a} are not shared as the kernel's pattern says. Leave "

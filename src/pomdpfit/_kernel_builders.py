@@ -81,7 +81,9 @@ def increment_kernel(
     by_increment = jnp.einsum("sj,st->jst", increments, transition)
     merged = jnp.einsum("zkj,jst->zkst", leads.astype(float), by_increment)
     alike = tuple(0 if z <= bins - J else z for z in range(bins))
-    return Kernel(successors, merged[:, None], bins, (Pattern(alike, successors.shape[2]),))
+    slots = successors.shape[2]
+    pattern = Pattern(alike, slots, shifts=tuple(range(slots)))
+    return Kernel(successors, merged[:, None], bins, (pattern,))
 
 
 @in_float64

@@ -7,7 +7,6 @@ levels of the value do (each convention shifts them by a constant / (1 - beta)).
 """
 
 import abc
-import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -17,9 +16,8 @@ import numpy as np
 
 from pomdpfit._errors import ModelError
 from pomdpfit._precision import require_float64
+from pomdpfit._soft_maximum import log_softmax, soft_maximum
 from pomdpfit._types import Array, ArrayLike, Bool, Float
-
-_FEW = 8
 
 
 def _as_array(values: ArrayLike | Sequence[float]) -> ArrayLike:
@@ -79,20 +77,6 @@ def _utility(q: ArrayLike, scale: ArrayLike | float, available: ArrayLike | None
     return utility if available is None else jnp.where(available, utility, -jnp.inf)
 
 
-def _log_softmax(utility: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
-    """jax.nn.log_softmax; a few actions are taken one by one.
-
-    A reduction over a short last axis keeps the compiler from making one pass of it all.
-    """
-    if utility.shape[-1] > _FEW:
-        return jax.nn.log_softmax(utility, axis=-1)
-    each = [utility[..., a] for a in range(utility.shape[-1])]
-    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, each))
-    each = [u - top for u in each]
-    log_total = jnp.log(functools.reduce(jnp.add, map(jnp.exp, each)))
-    return jnp.stack([u - log_total for u in each], axis=-1)
-
-
 class Gumbel(AbstractShock):
     """Type-I extreme value shocks of the given scale, centred at mean zero: the softmax case."""
 
@@ -100,19 +84,16 @@ class Gumbel(AbstractShock):
 
     def emax(self, q, available=None):  # type: ignore[no-untyped-def]
         """scale * log sum_a exp(q_a / scale)."""
-        return self.scale * jax.nn.logsumexp(_utility(q, self.scale, available), axis=-1)
+        return self.scale * soft_maximum(_utility(q, self.scale, available))[0]
 
     def log_choice(self, q, available=None):  # type: ignore[no-untyped-def]
         """q_a / scale - log sum_b exp(q_b / scale)."""
-        return _log_softmax(_utility(q, self.scale, available))
+        return log_softmax(_utility(q, self.scale, available))
 
     def emax_and_choice(self, q, available=None):  # type: ignore[no-untyped-def]
-        """One exponential for each action, one logarithm for all."""
-        utility = _utility(q, self.scale, available)
-        top = jax.lax.stop_gradient(jnp.max(utility, axis=-1, keepdims=True))
-        weight = jnp.exp(utility - top)
-        total = weight.sum(axis=-1, keepdims=True)
-        return self.scale * (top + jnp.log(total))[..., 0], weight / total
+        """One exponential for each action (two have one), one logarithm for all."""
+        top, choice = soft_maximum(_utility(q, self.scale, available))
+        return self.scale * top, choice
 
     def correction(self, log_choice):  # type: ignore[no-untyped-def]
         """-scale * log P(a)."""

@@ -68,4 +68,9 @@ def _as_shared(kernel: Kernel) -> Bool[Array, ""]:
             kept = kept & jnp.all(own == own[:1]) & jnp.all(here == here[:1])
         if pattern.blind:
             kept = kept & jnp.all(own == own[:, :, :1])
+        if pattern.shifts is not None:
+            at, slots = pattern.shifted(), pattern.slots
+            here = jnp.broadcast_to(successors[:, a, :slots], (len(pattern.law), slots))[at]
+            told = len(pattern.shifts) == slots
+            kept = kept & told & jnp.all(here - at[:, None] == np.resize(pattern.shifts, slots))
     return kept

@@ -19,10 +19,12 @@ from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
+    Run,
     reads_ahead,
     reads_own,
     resets,
     runs,
+    single,
 )
 from pomdpfit.solvers._staying import Staying, staying_matrix
 
@@ -71,23 +73,23 @@ def sweep(
     """L^-1 right, up to what the passes leave."""
     Z, n, c, q = right.shape
     order = np.array(plan.order)
-    rank = jnp.asarray(np.argsort(order))
     passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
-    def arriving(d: Array, z: Array | int, like: int | None) -> Array:
-        ahead = reads_ahead(transfer, plan, z, rank, like)
+    def arriving(d: Array, z: Array | int, run: Run) -> Array:
+        ahead = reads_ahead(transfer, plan, z, run)
         return d[z] if ahead is None else d[z] + ahead(lambda k: d[ahead.successor[k]])
 
     for z in order[: plan.sticky]:
-        own = reads_own(transfer, plan, z, int(z))
-        d = d.at[z].set(_stuck(own, arriving(d, z, int(z)), corrected[z]))
-    for run in runs(transfer, order[plan.sticky :], one=one_run):
+        alone = single(z, np.argsort(order))
+        own = reads_own(transfer, plan, z, alone)
+        d = d.at[z].set(_stuck(own, arriving(d, z, alone), corrected[z]))
+    for run in runs(transfer, plan, one=one_run):
 
-        def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
-            own = reads_own(transfer, plan, z, like)
-            new = _passes(own, arriving(d, z, like), passes, corrected[z])
-            return d.at[z].set(jax.lax.optimization_barrier(new)), None
+        def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
+            own = reads_own(transfer, plan, z, run)
+            new = _passes(own, arriving(d, z, run), passes, corrected[z])
+            return jax.lax.dynamic_update_index_in_dim(d, new, z, axis=0), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
     return d.reshape(Z, n, c, q)

@@ -17,10 +17,12 @@ from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
+    Run,
     reads_ahead,
     reads_own,
     resets,
     runs,
+    single,
 )
 from pomdpfit.solvers._staying import Staying, staying_matrix
 
@@ -55,26 +57,27 @@ def sweep_back(
     """L^-T right, up to what the passes leave."""
     Z, n, c, q = right.shape
     order = np.array(plan.order)
-    rank = jnp.asarray(np.argsort(order))
     passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
-    def settle(d: Array, z: Array | int, block: Array, like: int | None) -> Array:
-        d, ahead = d.at[z].set(block), reads_ahead(transfer, plan, z, rank, like)
+    def settle(d: Array, z: Array | int, block: Array, run: Run) -> Array:
+        d, ahead = d.at[z].set(block), reads_ahead(transfer, plan, z, run)
         if ahead is None:
             return d
-        return d.at[ahead.successor[:, None, None], ahead.position].add(ahead.owed(block))
+        successor = jnp.stack(ahead.successor)[:, None, None]
+        return d.at[successor, ahead.position].add(ahead.owed(block))
 
-    for run in reversed(runs(transfer, order[plan.sticky :], one=True)):
+    for run in reversed(runs(transfer, plan, one=True)):
 
-        def step(d: Array, z: Array, like: int | None = run.like) -> tuple[Array, None]:
-            own = reads_own(transfer, plan, z, like)
-            return settle(d, z, _passes_back(own, d[z], passes, corrected[z]), like), None
+        def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
+            own = reads_own(transfer, plan, z, run)
+            return settle(d, z, _passes_back(own, d[z], passes, corrected[z]), run), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
-        own = reads_own(transfer, plan, z, int(z))
-        d = settle(d, z, _stuck_back(own, d[z], corrected[z]), int(z))
+        alone = single(z, np.argsort(order))
+        own = reads_own(transfer, plan, z, alone)
+        d = settle(d, z, _stuck_back(own, d[z], corrected[z]), alone)
     return d.reshape(Z, n, c, q)
 
 

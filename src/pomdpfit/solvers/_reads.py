@@ -8,7 +8,7 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
-from pomdpfit._types import Array, Bool, Float, Int
+from pomdpfit._types import Array, Float, Int
 from pomdpfit.solvers._plan import Plan
 
 _SHORT = 8  # in runs of fewer observations laws are looked up on the way
@@ -20,28 +20,47 @@ class Run(NamedTuple):
 
     observations: np.ndarray
     like: int | None
+    rank: np.ndarray  # of all observations in the order
+
+    def shifts(self, piece: Piece) -> tuple[int, ...] | None:
+        """How far ahead these observations read, if it is the same for all of them."""
+        shifts = piece.pattern.shifts
+        if shifts is None or self.like is None or self.like not in piece.pattern.shifted():
+            return None
+        return shifts
+
+    def before(self, shift: int) -> bool | None:
+        """Whether what stands so far ahead comes earlier in the order; None if not always."""
+        earlier = self.rank[self.observations + shift] < self.rank[self.observations]
+        return None if earlier.any() and not earlier.all() else bool(earlier.all())
 
 
-def runs(transfer: Transfer, order: np.ndarray, *, one: bool) -> list[Run]:
+def single(z: int, rank: np.ndarray) -> Run:
+    """One observation by itself."""
+    return Run(np.array([z]), int(z), rank)
+
+
+def runs(transfer: Transfer, plan: Plan, *, one: bool) -> list[Run]:
     """As few as can be: every one is a program of its own, and short ones are taken together.
 
     Where `one` will do, laws are looked up throughout: a little slower, and compiled sooner.
     """
     moving = [piece for piece in transfer.stencil.pieces if not forgets(piece)]
+    order, rank = np.array(plan.order)[plan.sticky :], np.argsort(plan.order)
     if not moving or len(order) == 0:
         return []
     if one:
-        return [Run(order, None)]
+        return [Run(order, None, rank)]
     laws = np.array([piece.law for piece in moving])[:, order]
     breaks = np.flatnonzero((laws[:, 1:] != laws[:, :-1]).any(axis=0)) + 1
     found: list[Run] = []
     for part in np.split(order, breaks):
         short = len(part) < _SHORT
         if short and found and found[-1].like is None:
-            found[-1] = Run(np.concatenate([found[-1].observations, part]), None)
+            found[-1] = Run(np.concatenate([found[-1].observations, part]), None, rank)
         else:
-            found.append(Run(part, None if short else int(part[0])))
-    return found if len(found) <= _MOST_RUNS else [Run(order, None)]
+            found.append(Run(part, None if short else int(part[0]), rank))
+    return found if len(found) <= _MOST_RUNS else [Run(order, None, rank)]
 
 
 class Reads(NamedTuple):
@@ -50,7 +69,7 @@ class Reads(NamedTuple):
     Reads that do not count have weight zero.
     """
 
-    successor: Int[Array, "k"]
+    successor: list[Int[Array, ""]]
     position: Int[Array, "k n V"]
     weight: Float[Array, "k n V c"]
 
@@ -75,47 +94,60 @@ class Reads(NamedTuple):
         return sum(self.weight[..., i, None] * split[:, None, i] for i in range(c))  # type: ignore[return-value]
 
 
-def reads_ahead(
-    transfer: Transfer, plan: Plan, z: Array | int, rank: Int[Array, "Z"], like: int | None
-) -> Reads | None:
+def reads_ahead(transfer: Transfer, plan: Plan, z: Array | int, run: Run) -> Reads | None:
     """What z reads from the observations before it in the order; None if none ever does."""
-    if not any(plan.ahead):
-        return None
-    reads = _reads(transfer, plan.ahead, z, like)
-    return _counting(reads, rank[reads.successor] < rank[z])
+    rank = jnp.asarray(run.rank)
+    return _reads(transfer, plan.ahead, z, run, run.before, lambda next_z: rank[next_z] < rank[z])
 
 
-def reads_own(transfer: Transfer, plan: Plan, z: Array | int, like: int | None) -> Reads | None:
+def reads_own(transfer: Transfer, plan: Plan, z: Array | int, run: Run) -> Reads | None:
     """What z reads from itself; None if none ever stays."""
-    if not any(plan.own):
-        return None
-    reads = _reads(transfer, plan.own, z, like)
-    return _counting(reads, reads.successor == z)
+    return _reads(transfer, plan.own, z, run, lambda shift: shift == 0, lambda next_z: next_z == z)
 
 
 def _reads(
-    transfer: Transfer, slots: tuple[tuple[int, ...], ...], z: Array | int, like: int | None
-) -> Reads:
-    """What z reads in these slots of each action, by the laws of `like` (or of z, if not known)."""
-    parts = []
+    transfer: Transfer,
+    slots: tuple[tuple[int, ...], ...],
+    z: Array | int,
+    run: Run,
+    known: Callable[[int], bool | None],
+    counts: Callable[[Array], Array],
+) -> Reads | None:
+    """What z reads in those of these slots of each action that count.
+
+    known   whether the successor so far ahead counts, for all of the run; None if not for all
+    counts  whether a successor does
+    """
+    successor, position, weight = [], [], []
     for piece in transfer.stencil.pieces:
-        row = jnp.asarray(piece.law)[z] if like is None else piece.law[like]
-        successors = piece.successors[z if len(piece.successors) > 1 else 0]
+        if forgets(piece):
+            continue
+        row = jnp.asarray(piece.law)[z] if run.like is None else piece.law[run.like]
+        reached = piece.successors[z if len(piece.successors) > 1 else 0]
+        shifts = run.shifts(piece)
         for b, a in enumerate(piece.actions):
-            if forgets(piece) or not slots[a]:
-                continue
-            k = np.array(slots[a])
-            weight = piece.weight[row, b, k]
-            value, share = weight[..., 0], transfer.share[z, a, :, None]
-            mixed = [share * value]
-            if transfer.turn is not None:
-                mixed.append(share * weight[..., 1] + transfer.turn[z, a, :, None] * value)
-            parts.append(Reads(successors[b, k], piece.position[row, b, k], jnp.stack(mixed, -1)))
-    return Reads(*(jnp.concatenate(each) for each in zip(*parts, strict=True)))
+            share = transfer.share[z, a, :, None]
+            turn = None if transfer.turn is None else transfer.turn[z, a, :, None]
+            for k in slots[a]:
+                sure = None if shifts is None else known(shifts[k])
+                if sure is False:
+                    continue
+                next_z = reached[b, k] if shifts is None else z + shifts[k]
+                mixed = _mixed(share, turn, piece.weight[row, b, k])
+                successor.append(next_z)
+                position.append(piece.position[row, b, k])
+                weight.append(mixed if sure else jnp.where(counts(next_z), mixed, 0.0))
+    return Reads(successor, jnp.stack(position), jnp.stack(weight)) if successor else None
 
 
-def _counting(reads: Reads, counts: Bool[Array, "k"]) -> Reads:
-    return reads._replace(weight=jnp.where(counts[:, None, None, None], reads.weight, 0.0))
+def _mixed(
+    share: Float[Array, "n 1"], turn: Float[Array, "n 1"] | None, weight: Float[Array, "n V c"]
+) -> Float[Array, "n V c"]:
+    """T'(V)'s weights of what an action reads: on values, and on slopes where they are kept."""
+    value = weight[..., 0]
+    if turn is None:
+        return (share * value)[..., None]
+    return jnp.stack([share * value, share * weight[..., 1] + turn * value], axis=-1)
 
 
 def forgets(piece: Piece) -> bool:
