@@ -46,7 +46,7 @@ def runs(transfer: Transfer, plan: Plan, *, one: bool) -> list[Run]:
     Where `one` will do, laws are looked up throughout: a little slower, and compiled sooner.
     """
     moving = [piece for piece in transfer.stencil.pieces if not forgets(piece)]
-    order, rank = np.array(plan.order)[plan.sticky :], np.argsort(plan.order)
+    order, rank = np.array(plan.order)[plan.sticky :], np.argsort(np.array(plan.order))
     if not moving or len(order) == 0:
         return []
     if one:
@@ -69,7 +69,7 @@ class Reads(NamedTuple):
     Reads that do not count have weight zero.
     """
 
-    successor: list[Int[Array, ""]]
+    successor: list[Array | int]
     position: Int[Array, "k n V"]
     weight: Float[Array, "k n V c"]
 
@@ -111,7 +111,7 @@ def _reads(
     z: Array | int,
     run: Run,
     known: Callable[[int], bool | None],
-    counts: Callable[[Array], Array],
+    counts: Callable[[Array | int], Array | bool],
 ) -> Reads | None:
     """What z reads in those of these slots of each action that count.
 
