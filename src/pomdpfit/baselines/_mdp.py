@@ -152,7 +152,14 @@ def _build(mdp: MDP, theta: Theta) -> tuple[Array, Array, Array]:
 def checked_tables(mdp: MDP, theta: Theta, space: ParameterSpace) -> Tables:
     """The primitives at theta after every check on theta, transition, reward and discount."""
     require_float64()
-    transition, reward, discount = _build(mdp, space.check(theta))
+    tables = built_tables(mdp, space.check(theta))
+    check_label_counts(mdp, action=tables.actions, observation=tables.observations)
+    return tables
+
+
+def built_tables(mdp: MDP, theta: dict[str, Array]) -> Tables:
+    """The same at a theta that has been checked, of a model whose labels have been."""
+    transition, reward, discount = _build(mdp, theta)
     for name, value in (("transition", transition), ("reward", reward)):
         if value.dtype != jnp.float64:
             raise ModelError(
@@ -167,7 +174,6 @@ def checked_tables(mdp: MDP, theta: Theta, space: ParameterSpace) -> Tables:
         available=None if available is None else np.asarray(available, dtype=bool),
     )
     tables.check()
-    check_label_counts(mdp, action=tables.actions, observation=tables.observations)
     return tables
 
 

@@ -27,6 +27,7 @@ from pomdpfit.baselines._mdp import (
     MDP,
     Tables,
     action_values,
+    built_tables,
     checked_tables,
     probabilities,
     pull_primitive,
@@ -81,7 +82,7 @@ class NFXPLikelihood(MovableLikelihood):
         self, theta: Theta, *, part: Part = Part.BOTH, start: ArrayLike | None = None
     ) -> LogLikelihood:
         """log P(z' | z, a) and log pi(a | z) of every scored row."""
-        return self._evaluate(theta, part, start)[0]
+        return self._evaluate(self.space.check(theta), part, start)[0]
 
     def pull(
         self,
@@ -98,8 +99,9 @@ class NFXPLikelihood(MovableLikelihood):
         G - pi sum_a G + pi lambda,  (I - beta P_pi)' lambda = beta sum_{z, a} (G - pi sum_a G) P.
         """
         counts = np.abs(weights).sum(axis=1) > 0
-        terms, tables, solved = self._evaluate(theta, part, start, counts)
-        at, still = self._split(theta, names)
+        checked = self.space.check(theta)
+        terms, tables, solved = self._evaluate(checked, part, start, counts)
+        at, still = self._split(checked, names)
         gradient = {name: np.zeros(np.shape(at[name])) for name in names}
         pulled = []
         if names and Part.OBSERVATION in part:
@@ -130,8 +132,9 @@ class NFXPLikelihood(MovableLikelihood):
         among: Bool[np.ndarray, "N"] | None = None,
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
         """The terms and each agent's derivatives; dV by one factorisation for all directions."""
-        terms, tables, solved = self._evaluate(theta, part, start, among)
-        at, still = self._split(theta, tuple(directions))
+        checked = self.space.check(theta)
+        terms, tables, solved = self._evaluate(checked, part, start, among)
+        at, still = self._split(checked, tuple(directions))
         moves, p = _checked_directions(directions, at)
         slopes = np.zeros((self.panel.agent_count, 2, p))
         if p and Part.OBSERVATION in part:
@@ -155,7 +158,7 @@ class NFXPLikelihood(MovableLikelihood):
         self, theta: Theta, *, start: ArrayLike | None = None
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
         """The terms and pi(. | z) in every row."""
-        terms, _, solved = self._evaluate(theta, Part.BOTH, start)
+        terms, _, solved = self._evaluate(self.space.check(theta), Part.BOTH, start)
         assert solved is not None
         return terms, np.exp(solved.log_choice)[self.panel.z]
 
@@ -184,12 +187,12 @@ class NFXPLikelihood(MovableLikelihood):
 
     def _evaluate(
         self,
-        theta: Theta,
+        checked: dict[str, Array],
         part: Part,
         start: ArrayLike | None,
         counts: Bool[np.ndarray, "N"] | None = None,
     ) -> tuple[LogLikelihood, Tables, Solved | None]:
-        tables, panel = checked_tables(self.model, theta, self.space), self.panel
+        tables, panel = built_tables(self.model, checked), self.panel
         observation, choice = np.zeros(panel.z.shape), np.zeros(panel.z.shape)
         if Part.OBSERVATION in part:
             probability = tables.transition[tuple(self._cells)]
@@ -226,7 +229,7 @@ class NFXPLikelihood(MovableLikelihood):
             "transitions out with panel.exclude_transitions(mask)."
         )
 
-    def _split(self, theta: Theta, names: tuple[str, ...]) -> tuple[dict, dict]:
+    def _split(self, checked: dict[str, Array], names: tuple[str, ...]) -> tuple[dict, dict]:
         """theta in two: the leaves that are named, and the rest."""
         for name in names:
             if name not in self.space.parameters:
@@ -234,9 +237,8 @@ class NFXPLikelihood(MovableLikelihood):
                     f"there is no parameter named {name!r}; the parameters are "
                     f"{', '.join(self.space.parameters)}."
                 )
-        checked = self.space.check(theta)
-        at = {name: checked.pop(name) for name in names}
-        return at, checked
+        at = {name: checked[name] for name in names}
+        return at, {name: leaf for name, leaf in checked.items() if name not in at}
 
 
 def _counts(
