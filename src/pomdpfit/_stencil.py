@@ -166,11 +166,12 @@ def _read_jvp(
     flat, successors, position, weight = primals
     terms = []
     if not isinstance(tangents[0], SymbolicZero):
-        terms.append(_all_positions(tangents[0], successors, position)[..., None] * weight)
+        read = _all_positions(tangents[0], successors, position)[..., None] * weight
+        terms.append(read.sum(axis=(2, 4)))
     if not isinstance(tangents[3], SymbolicZero):
-        terms.append(_all_positions(flat, successors, position)[..., None] * tangents[3])
+        terms.append(_read(slices, flat, successors, position, tangents[3]))
     image = _read(slices, *primals)
-    return image, sum((term.sum(axis=(2, 4)) for term in terms), jnp.zeros_like(image))
+    return image, sum(terms, jnp.zeros_like(image))
 
 
 def _all_positions(
