@@ -11,7 +11,6 @@ import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -228,9 +227,8 @@ class ParameterSpace:
                     f"{name} must have shape {parameter.shape}, but it has {value.shape}."
                 )
             parameter.constraint.check(value, self._entry_names[name])
-            checked[name] = value
-        # All leaves at once, for a search comes here at every step; as a list, which keeps order.
-        return dict(zip(checked, jax.device_put(list(checked.values())), strict=True))
+            checked[name] = jnp.asarray(value)
+        return checked
 
     # ---- vectors ---------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Piece(eqx.Module):
             return whole
         places, parts = self._by_law(coefficients, flat, others)
         # Not joined to the others: the compiler would then compute every one many times over.
-        return whole.at[places].set(parts, unique_indices=True)
+        return _overwritten(whole, places, parts)
 
     def _side_by_side(self, flat: Float[Array, "Z m"], row: int) -> Float[Array, "Z B n c"]:
         """By the commonest law at every z, as far ahead as it leads.
@@ -107,6 +107,13 @@ class Piece(eqx.Module):
             found.append(Stencil(successors, self.position[law], self.weight[law])(coefficients))
             order.append(zs)
         return np.concatenate(order), found[0] if len(found) == 1 else jnp.concatenate(found)
+
+
+def _overwritten(whole: Array, places: np.ndarray, parts: Array) -> Array:
+    """The whole, with parts of it replaced."""
+    if (places == places[0] + np.arange(len(places))).all():  # one block, which is less to do
+        return jax.lax.dynamic_update_slice_in_dim(whole, parts, int(places[0]), axis=0)
+    return whole.at[places].set(parts, unique_indices=True)
 
 
 def _by_law(rows: np.ndarray) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
