@@ -98,12 +98,10 @@ class BellmanOperator(eqx.Module):
         return self._image(*self._split(coefficients))
 
     def _image(self, value: Array, slope: Array | None) -> Float[Array, "Z n c"]:
-        shock = self.primitives.shock
-        top = shock.emax(value, self._mask)
+        emax = lambda q: self.primitives.shock.emax(q, self._mask)
         if slope is None:
-            return top[..., None]
-        steep = (shock.choice(value, self._mask) * slope).sum(axis=-1)
-        return jnp.stack([top, steep], axis=-1)
+            return emax(value)[..., None]
+        return jnp.stack(jax.jvp(emax, (value,), (slope,)), axis=-1)
 
     def with_derivative(self, coefficients: Float[Array, "Z n c"]) -> tuple[Array, Transfer]:
         """T V, and T'(V).
@@ -112,14 +110,15 @@ class BellmanOperator(eqx.Module):
         along the slopes of q on the values.
         """
         value, slope = self._split(coefficients)
-        shock, beta, mask = self.primitives.shock, self.primitives.discount, self._mask
-        top, choice = shock.emax_and_choice(value, mask)
-        share = jnp.stack([beta * choice[..., a] for a in range(choice.shape[-1])], axis=1)
+        beta, shock = self.primitives.discount, self.primitives.shock
+        by_action = lambda p: jnp.stack([beta * p[..., a] for a in range(p.shape[-1])], axis=1)
+        both = lambda q: shock.emax_and_choice(q, self._mask)
         if slope is None:
-            return top[..., None], Transfer(self.stencil, share, None, beta)
-        turn = jax.jvp(lambda q: shock.choice(q, mask), (value,), (slope,))[1]
-        image = jnp.stack([top, (choice * slope).sum(axis=-1)], axis=-1)
-        return image, Transfer(self.stencil, share, beta * jnp.moveaxis(turn, -1, 1), beta)
+            top, choice = both(value)
+            return top[..., None], Transfer(self.stencil, by_action(choice), None, beta)
+        (top, choice), (steep, turn) = jax.jvp(both, (value,), (slope,))
+        transfer = Transfer(self.stencil, by_action(choice), by_action(turn), beta)
+        return jnp.stack([top, steep], axis=-1), transfer
 
     def derivative(self, coefficients: Float[Array, "Z n c"]) -> Transfer:
         """T'(V)."""

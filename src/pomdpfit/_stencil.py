@@ -110,8 +110,13 @@ class Piece(eqx.Module):
 
 
 def _overwritten(whole: Array, places: np.ndarray, parts: Array) -> Array:
-    """The whole, with parts of it replaced."""
-    if (places == places[0] + np.arange(len(places))).all():  # one block, which is less to do
+    """The whole, with parts of it replaced.
+
+    As one block where that can be; but not on a CPU, where the compiler would make it a part of
+    whatever reads the whole, and compute the whole anew for each of its uses.
+    """
+    block = (places == places[0] + np.arange(len(places))).all()
+    if block and jax.default_backend() != "cpu":
         return jax.lax.dynamic_update_slice_in_dim(whole, parts, int(places[0]), axis=0)
     return whole.at[places].set(parts, unique_indices=True)
 
