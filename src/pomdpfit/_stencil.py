@@ -171,9 +171,8 @@ def _read_jvp(
 ) -> tuple[Array, Array]:
     """Linear in V and in the weights.
 
-    Either term is one read of all positions. The transpose of dV's is then one loop that adds to
-    all of them, where that of many reads would be many; what dweight's reads is the same for all
-    directions; and there is less to compile.
+    dV's term is one read of all positions: its transpose is then one loop that adds to all of
+    them, where that of many reads would be many. dweight's is a read like any other.
     """
     flat, successors, position, weight = primals
     terms = []
