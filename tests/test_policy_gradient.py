@@ -62,12 +62,15 @@ def test_the_faithful_form_obeys_the_bound_at_every_step(panel):
 
 
 def test_the_practical_form_reaches_the_two_stage_estimate(panel):
-    practical = fit(panel, pf.SoftPolicyGradient(epsilon=1e-5))
+    # At 1e-5 the best step gains 2e-11, which is less than values are solved to (1e-10).
+    epsilon = 5e-5
+    practical = fit(panel, pf.SoftPolicyGradient(epsilon=epsilon))
     staged = fit(panel, pf.TwoStage())
     assert practical.converged
-    # |grad| < 1e-5 leaves a gap of 1e-5 times the largest variance, in squared standard errors.
+    # What a gradient of that size leaves: its product with the covariance, in standard errors.
     gap = (practical.params - staged.params) / staged.bse
-    np.testing.assert_allclose(gap, 0, atol=1e-3)
+    spread = np.sqrt(np.linalg.eigvalsh(np.nan_to_num(staged.cov_params().to_numpy())).max())
+    np.testing.assert_allclose(gap, 0, atol=epsilon * spread)
 
 
 def test_the_faithful_form_refuses_what_the_theorem_does_not_cover(panel):

@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pomdpfit.programs import _program, program
+from pomdpfit.programs import _program, _store, program
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept():
+    """An earlier test may have switched the folder of programs on."""
+    before = _store.current()
+    _store.keep_in(None)
+    yield
+    _store.keep_in(None if before is None else before.folder)
 
 
 def test_a_program_is_the_function_and_is_compiled_once():
