@@ -27,6 +27,9 @@ from pomdpfit.estimators._base import (
 )
 from pomdpfit.estimators._walk import Climb, Slope, Walk, lost
 
+_ARMIJO = 1e-4  # of the promised gain
+_SOLVED_TO = 1e-10  # of the log-likelihood: what is left of a value that was near enough
+
 
 @dataclasses.dataclass(frozen=True)
 class SoftPolicyGradient(AbstractEstimator):
@@ -125,13 +128,24 @@ class GradientAscent(AbstractOptimiser):
         for _ in range(1 if self.step is not None else 60):
             new = np.clip(phi + jacobian @ (rho * g), entries.low, entries.high)
             found = yield Slope(new)
-            rises = found is not None and found[0] >= value + 1e-4 * rho * (g @ g) - 1e-13 * abs(
-                value
-            )
-            if found is not None and (rises or self.step is not None):
+            if found is not None and (
+                self.step is not None or _rises(value, g, rho, found[0], jacobian.T @ found[1])
+            ):
                 return new, found[0], found[1], rho
             rho /= 2
         return None
+
+
+def _rises(value: float, g: np.ndarray, rho: float, new_value: float, new_g: np.ndarray) -> bool:
+    """Armijo's rule; by slopes where values differ by no more than they are solved to.
+
+    At the end of an ascent a step gains less than that. Slopes still tell: those of a parabola that
+    obeys Armijo's rule do not fall below minus their start (Hager and Zhang's approximate rule).
+    """
+    if new_value >= value + _ARMIJO * rho * (g @ g) - 1e-13 * abs(value):
+        return True
+    alike = new_value >= value - _SOLVED_TO * abs(value)
+    return alike and float(new_g @ g) >= -(1 - 2 * _ARMIJO) * float(g @ g)
 
 
 def _barzilai_borwein(step: np.ndarray, fall: np.ndarray, before: float) -> float:
