@@ -189,11 +189,13 @@ def _slopes(problem, solver, part, free, fixed, members, data):  # type: ignore[
         solved, start, fine = _solved(problem, solver, part, free | fixed, start)
         seen: Data = data if panel is None else data._replace(panel=panel)
         counts = weights[:, None] * _wanted(part)
-        terms, back = _pull_score(problem.stage(free | fixed, solved, seen), seen, counts)
+        ground = problem.ground(free | fixed, seen, with_choices=solved is not None)
+        terms, back = _pull_score(problem.stage(ground, solved, seen), seen, counts)
         by = None
         if solved is not None:
-            by = problem.multipliers(free, fixed, solved, seen, back)
-        gradient, _ = problem.pull(free, fixed, solved, seen, back, by)
+            to_value = problem.pull_value(ground, solved, seen, back)
+            by = problem.multipliers(ground, solved, to_value)
+        gradient = problem.pull(free, fixed, solved, seen, back, by)
         value = weighted_sum(terms.by_part(), counts)
         for leaf in (value, *jax.tree.leaves(gradient)):
             fine = fine & jnp.all(jnp.isfinite(leaf))
@@ -209,7 +211,8 @@ def _outers(problem, solver, part, directions, members, data):  # type: ignore[n
         seen = data if panel is None else data._replace(panel=panel)
 
         moves = problem.mover(theta, directions, solved, seen)(directions).stage
-        stage = problem.stage(theta, solved, seen)
+        ground = problem.ground(theta, seen, with_choices=solved is not None)
+        stage = problem.stage(ground, solved, seen)
         _, parts = _push_score(stage, moves, seen)
         scores = jnp.where(weights > 0, parts @ _wanted(part), 0.0)
         outer = (scores * weights) @ scores.T

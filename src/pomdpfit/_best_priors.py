@@ -28,7 +28,8 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     """argmax over x0 of log l_i(theta, x0) for every agent i."""
     agents, states = data.panel.z.shape[0], data.prior.shape[1]
 
-    stage = problem.stage(theta, value, data)
+    ground = problem.ground(theta, data, with_choices=value is not None)
+    stage = problem.stage(ground, value, data)
 
     def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
         return score(dataclasses.replace(stage, x0=x0), data).by_part().sum(axis=1)

@@ -34,7 +34,7 @@ def curvature(
     """
     data = data_at(free | fixed, value)
     along = _likelihood.entries_along(directions, free)
-    by = _likelihood.multipliers(problem, free, fixed, value, data, weights)
+    by = _likelihood.multipliers(problem, free | fixed, value, data, weights)
     moves = None if by_entry is None else np.tensordot(along, np.asarray(by_entry), 1)
 
     def slope(k: int, step: float) -> Float[np.ndarray, "p"]:

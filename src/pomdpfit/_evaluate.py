@@ -43,6 +43,10 @@ from pomdpfit._value_moves import SharedMoves, ValueMoves
 from pomdpfit.programs import can_prepare, program
 from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
 
+# With so few entries and rows, the value is moved forward in less time than multipliers take, and
+# the panel is no matter: slopes are then sums of scores, which are often asked for next.
+_FEW, _FEW_ROWS = 4, 20_000
+
 
 class Likelihood(MovableLikelihood):
     """The log-likelihood of one panel as a function of theta, compiled once.
@@ -95,6 +99,7 @@ class Likelihood(MovableLikelihood):
         self._data = spread(data, panel.shards)
         self._successors: list[np.ndarray] | None = None
         self._moved: ValueMoves | None = None
+        self._scored: tuple[ValueMoves, Terms, np.ndarray] | None = None
         self._pulled: tuple[dict, np.ndarray, Stage, Stage] | None = None
 
     def on(
@@ -160,14 +165,21 @@ class Likelihood(MovableLikelihood):
         part: Part = Part.BOTH,
         start: Array | None = None,
     ) -> tuple[LogLikelihood, dict[str, np.ndarray]]:
-        """The terms and the gradient of their weighted sum, in reverse mode."""
+        """The terms and the gradient of their weighted sum, in reverse mode; or from scores."""
         theta, value, state = self._solved(theta, part, start)
-        data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, names)
+        counts = (weights != 0).any(axis=1)
+        if value is not None and self._few(theta, names):
+            along = _likelihood.entries_along(_unit_directions(theta, names), free)
+            terms, by_entry = self._scores(free, fixed, value, along)
+            result = self._result(theta, value, state, terms, counts)
+            slopes = along @ _likelihood.weighted_scores(by_entry, weights)
+            return result, _as_leaves(finite_derivative(slopes), theta, names)
+        data = self._with_priors(theta, value)
         pulled = _likelihood.pull(self._problem, free, fixed, value, data, self._filled(weights))
         if value is None:  # small, and asked for next where a search begins
             self._pulled = theta, weights, pulled.stage, pulled.back
-        result = self._result(theta, value, state, pulled.terms, (weights != 0).any(axis=1))
+        result = self._result(theta, value, state, pulled.terms, counts)
         return result, {name: finite_derivative(pulled.gradient[name]) for name in names}
 
     def complete_information(
@@ -203,18 +215,37 @@ class Likelihood(MovableLikelihood):
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
         """The terms and every agent's derivatives: the value forward, the panel in reverse mode."""
         theta, value, state = self._solved(theta, part, start)
-        data = self._with_priors(theta, value)
         free, fixed = self._free_and_fixed(theta, tuple(directions))
         along = _likelihood.entries_along(directions, free)
-        here = (self._problem, free, fixed, value, data, along)
-        moves = self._moves(*here)
-        self._moved = ValueMoves(free, fixed, value, along, moves.value)
-        terms, derivatives = _likelihood.push(*here, moves)
-        derivatives = derivatives[: self.panel.agent_count]
+        terms, by_entry = self._scores(free, fixed, value, along)
+        derivatives = _along_each(along, by_entry)
         result = self._result(theta, value, state, terms, among)
         if among is not None:
             derivatives = np.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
+
+    def _scores(
+        self, free: dict, fixed: dict, value: Array | None, along: Float[np.ndarray, "p e"]
+    ) -> tuple[Terms, Float[np.ndarray, "e N 2"]]:
+        """The terms, and agents' derivatives by entry; those found last are kept.
+
+        A search asks for a slope, and often for the scores there next.
+        """
+        if self._scored is not None and self._scored[0].same(free, fixed, value, along):
+            return self._scored[1:]
+        data = self._with_priors(free | fixed, value)
+        moves = self._moves(self._problem, free, fixed, value, data, along)
+        self._moved = ValueMoves(free, fixed, value, along, moves.value)
+        terms, by_entry = _likelihood.push(self._problem, free | fixed, value, data, moves)
+        by_entry = by_entry[:, : self.panel.agent_count]
+        found = ValueMoves(free, fixed, value, along, None)
+        self._scored = found, terms, by_entry
+        return terms, by_entry
+
+    def _few(self, theta: Theta, names: tuple[str, ...]) -> bool:
+        """Whether all scores in these leaves are had in less time than one slope."""
+        entries = sum(np.size(theta[name]) for name in names)
+        return entries <= _FEW and self.panel.z.size <= _FEW_ROWS
 
     def curvature(
         self,
@@ -271,9 +302,9 @@ class Likelihood(MovableLikelihood):
         along = _likelihood.entries_along(directions, free)
         here = (self._problem, free, fixed, value, data, along)
         moves = _likelihood.unit_moves(*here)
-        terms, derivatives = _likelihood.push(*here, moves, by_row=True)
-        result = self._result(theta, value, state, terms)
-        return result, finite_derivative(derivatives[: self.panel.agent_count])
+        terms, by_entry = _likelihood.push(self._problem, theta, value, data, moves, by_row=True)
+        derivatives = _along_each(along, by_entry[:, : self.panel.agent_count])
+        return self._result(theta, value, state, terms), finite_derivative(derivatives)
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None
@@ -412,6 +443,31 @@ class Likelihood(MovableLikelihood):
         return explain_impossible(primitives, self.panel, observation, belief)
 
 
+def _unit_directions(
+    theta: Theta, names: tuple[str, ...]
+) -> dict[str, Float[np.ndarray, "p *shape"]]:
+    """One step along each entry of these leaves."""
+    sizes = [np.size(theta[name]) for name in names]
+    parts = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
+    shaped = lambda name, part: part.reshape(-1, *np.shape(theta[name]))
+    return {name: shaped(name, part) for name, part in zip(names, parts, strict=True)}
+
+
+def _as_leaves(
+    entries: Float[np.ndarray, "p"], theta: Theta, names: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """The other way round: a number for each entry, leaf by leaf."""
+    parts = np.split(entries, np.cumsum([np.size(theta[name]) for name in names])[:-1])
+    each = zip(names, parts, strict=True)
+    return {name: part.reshape(np.shape(theta[name])) for name, part in each}
+
+
+def _along_each(
+    along: Float[np.ndarray, "p e"], by_entry: Float[np.ndarray, "e N *T 2"]
+) -> Float[np.ndarray, "N *T 2 p"]:
+    return np.ascontiguousarray(np.moveaxis(np.tensordot(along, by_entry, 1), 0, -1))
+
+
 def _same(known: tuple, theta: Theta, weights: np.ndarray) -> bool:
     there, weighed = known[:2]
     same = all(np.array_equal(there[name], leaf) for name, leaf in theta.items())
@@ -428,7 +484,7 @@ def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
 def _scene_and_priors(
     problem: Problem, theta: Theta, value: Array, data: Data
 ) -> tuple[Scene, Float[Array, "N S"]]:
-    stage = problem.stage(theta, value, data)
+    stage = problem.stage(problem.ground(theta, data, with_choices=True), value, data)
     assert stage.scene is not None
     return stage.scene, jnp.broadcast_to(stage.x0, (data.panel.z.shape[0], stage.kernel.states))
 

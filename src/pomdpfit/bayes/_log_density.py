@@ -21,7 +21,7 @@ from pomdpfit._evaluate import Likelihood
 from pomdpfit._fixed_point import cold_start, continuation_values
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
-from pomdpfit._problem import Problem
+from pomdpfit._problem import Problem, by_context
 from pomdpfit._score_panel import pull_score
 from pomdpfit._sound import sound
 from pomdpfit._stage import Data
@@ -113,11 +113,13 @@ def _with_slope(
     fixed = {name: leaf for name, leaf in example.items() if name not in space.free_leaves}
 
     def of(free: dict, data: Data) -> tuple[Array, dict]:
-        value = problem.by_context(_solved(problem, solver), free | fixed, data.covariates)
+        ground = problem.ground(free | fixed, data, with_choices=True)
+        value = by_context(_solved(problem, solver), ground.operators)
         weights = jnp.ones((data.panel.z.shape[0], 2))
-        terms, back = pull_score(problem.stage(free | fixed, value, data), data, weights)
-        by = problem.multipliers(free, fixed, value, data, back)
-        slope, _ = problem.pull(free, fixed, value, data, back, by)
+        terms, back = pull_score(problem.stage(ground, value, data), data, weights)
+        to_value = problem.pull_value(ground, value, data, back)
+        by = problem.multipliers(ground, value, to_value)
+        slope = problem.pull(free, fixed, value, data, back, by)
         total = terms.observation.sum() + terms.choice.sum()
         # Without a slope (its linear system was not solved, say) there is nothing to walk on.
         fine = jnp.isfinite(total)

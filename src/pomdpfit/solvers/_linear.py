@@ -5,6 +5,7 @@ is gone: d <- d + (about (I - T')^-1) (b - d + T' d). Whatever the plan, the ans
 exact T'(V), or NaN.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -47,8 +48,7 @@ def many_solver(
     if plan.order is not None:
         stays = staying(transfer, plan, _LEAVE)
         swept = lambda right: sweep(transfer, plan, right, stays, one_run=True)
-        columns = swept(reset_columns(transfer))
-        improve = lambda left: with_resets(transfer, swept(left), columns)
+        improve = _beside(swept, reset_columns(transfer), functools.partial(with_resets, transfer))
     else:
         coarsely = coarse_improvement(transfer, kernel, scheme)
         improve = jax.vmap(lambda left: krylov(transfer, coarsely, left, _INNER), -1, -1)
@@ -72,8 +72,8 @@ def solve_back(
     if plan.order is not None:
         stays = staying(transfer, plan, _LEAVE_BACK)
         swept = lambda left: sweep_back(transfer, plan, left, stays)
-        rows = swept(reset_rows(transfer))
-        improve = lambda left: with_resets_back(transfer, swept(left), rows)
+        joined = functools.partial(with_resets_back, transfer)
+        improve = _beside(swept, reset_rows(transfer), joined)
     else:
         coarsely = _transposed(coarse_improvement(transfer, kernel, scheme), right)
         improve = _one_column(lambda left: krylov(back, coarsely, left, _INNER))
@@ -85,6 +85,22 @@ def _transposed(linear: Callable, like: Array) -> Callable:
     # Not `jax.linear_transpose`, which does not know the rules that are written for derivatives.
     transpose = jax.vjp(linear, jnp.zeros_like(like))[1]
     return lambda d: transpose(d)[0]
+
+
+def _beside(
+    swept: Callable[[Many], Many], resets: Many, joined: Callable[[Many, Many], Many]
+) -> Callable[[Many], Many]:
+    """Sweeps of what is left and of the resets together, each time: so a program has one sweep.
+
+    Swept once and kept, the resets would be a second one, and compile for as long as the first.
+    """
+
+    def improve(left: Many) -> Many:
+        q = left.shape[-1]
+        both = swept(jnp.concatenate([left, resets], axis=-1))
+        return joined(both[..., :q], both[..., q:])
+
+    return improve
 
 
 def _one_column(linear: Callable) -> Callable[[Many], Many]:
