@@ -193,7 +193,7 @@ class Likelihood(MovableLikelihood):
         """Of the observation terms alone, where no policy stands behind the prior."""
         if part != Part.OBSERVATION or self.prior.needs_policy:
             return None
-        theta = self.space.check(theta)
+        theta = self.space.checked_numbers(theta)
         if self._pulled is None or not _same(self._pulled, theta, weights):
             self.pull(theta, weights, tuple(directions), part=part)
         assert self._pulled is not None
@@ -376,7 +376,7 @@ class Likelihood(MovableLikelihood):
 
     def _solved(
         self, theta: Theta, part: Part, start: Array | None
-    ) -> tuple[dict[str, Array], Array | None, SolverState | None]:
+    ) -> tuple[dict[str, np.ndarray], Array | None, SolverState | None]:
         """theta after all checks, and the value of every context there (if a part needs it)."""
         theta, primitives = self._checked(theta)
         if Part.CHOICE not in part and not self.prior.needs_policy:
@@ -390,13 +390,13 @@ class Likelihood(MovableLikelihood):
         worst = max(states, key=lambda state: float(state.residual))
         return theta, jnp.stack([state.coefficients for state in states]), worst
 
-    def _checked(self, theta: Theta) -> tuple[dict[str, Array], list[Primitives]]:
+    def _checked(self, theta: Theta) -> tuple[dict[str, np.ndarray], list[Primitives]]:
         """theta after all checks, and the primitives of every context there."""
-        theta = self.space.check(theta)
+        theta = self.space.checked_numbers(theta)
         own = {name: theta[name] for name in self._own.parameters}
         contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
         # What is read from the panel has not been checked with theta.
-        thetas = [self._own.check({**own, **w}) if w else own for w in contexts]
+        thetas = [self._own.checked_numbers({**own, **w}) if w else own for w in contexts]
         primitives = [sound_primitives(self.model, each) for each in thetas]
         self._look_up_moves([here.kernel for here in primitives])
         return theta, primitives
@@ -439,7 +439,8 @@ class Likelihood(MovableLikelihood):
         i, t = np.argwhere(np.isneginf(observation))[0]
         k = int(self._data.panel.context[i, t])
         here = dict(zip(self._covariates, self._context_rows[k], strict=True))
-        primitives = self.model.primitives({**theta, **here})
+        at = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
+        primitives = self.model.primitives({**at, **here})
         return explain_impossible(primitives, self.panel, observation, belief)
 
 
