@@ -2,6 +2,7 @@
 
 import functools
 
+import cloudpickle
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import pytest
 
 import pomdpfit as pf
 from helpers import random_paths
+from pomdpfit import _evaluate, _likelihood
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
@@ -183,6 +185,57 @@ def test_finite_horizon_score_equals_differences():
     theta = model.example() | arrays(BLIND)
     likelihood = small(model, theta, pf.CommonPrior(), pf.Smooth(21), lengths=(6, 4, 6))
     assert_gradient_equals_differences(likelihood, theta)
+
+
+# ---- slopes in few entries are sums of scores -----------------------------------------------
+
+
+@pytest.mark.parametrize("part", [Part.BOTH, Part.CHOICE])
+def test_slopes_in_few_entries_are_those_of_reverse_mode(part, monkeypatch):
+    """Forward against backwards; agents of weight zero among them, and leaves in any order."""
+    likelihood, theta = engine()
+    weights = np.random.default_rng(1).uniform(size=(4, 2))
+    weights[2] = 0.0
+    weights = weights * [Part.OBSERVATION in part, Part.CHOICE in part]
+    for names in (("RC", "cost"), ("stay",), ("cost", "RC", "discount")):
+        terms, forward = likelihood.pull(theta, weights, names, part=part)
+        monkeypatch.setattr(_evaluate, "_FEW", 0)
+        known, backward = likelihood.pull(theta, weights, names, part=part)
+        monkeypatch.undo()
+        assert terms.weighted(weights) == pytest.approx(known.weighted(weights), rel=1e-13)
+        assert tuple(forward) == tuple(backward) == names
+        size = max(np.abs(leaf).max() for leaf in backward.values())
+        for name in names:
+            assert forward[name].shape == np.shape(theta[name])
+            np.testing.assert_allclose(forward[name], backward[name], atol=1e-9 * size, rtol=0)
+
+
+def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
+    likelihood, theta = engine()
+    calls = []
+    moves = _likelihood.unit_moves
+    monkeypatch.setattr(_likelihood, "unit_moves", lambda *args: (calls.append(1), moves(*args))[1])
+    rewards = likelihood.space.free_directions()
+    rewards = {name: rewards[name] for name in ("RC", "cost")}
+    theta = theta | {"RC": np.array(2.1)}
+    likelihood.pull(theta, np.ones((4, 2)), ("RC", "cost"))
+    assert len(calls) == 1
+    there = likelihood.push(theta, rewards)[1]
+    assert len(calls) == 1
+    theta = theta | {"RC": np.array(2.2)}
+    assert np.abs(likelihood.push(theta, rewards)[1] - there).max() > 0
+    likelihood.push(theta, likelihood.space.free_directions())  # more entries than were moved
+    assert len(calls) == 3
+
+
+def test_what_was_found_last_is_not_sent_to_other_processes():
+    likelihood, theta = engine()
+    likelihood.gradient(theta)
+    before = cloudpickle.dumps(likelihood)
+    likelihood.scores(theta | {"RC": np.array(2.3)})
+    assert cloudpickle.dumps(likelihood) == before
+    other = cloudpickle.loads(before)
+    assert other(theta).total == likelihood(theta).total
 
 
 # ---- second derivatives ---------------------------------------------------------------------

@@ -102,6 +102,10 @@ class Likelihood(MovableLikelihood):
         self._scored: tuple[ValueMoves, Terms, np.ndarray] | None = None
         self._pulled: tuple[dict, np.ndarray, Stage, Stage] | None = None
 
+    def __getstate__(self) -> dict:
+        """Without what was found at the last theta: other processes find their own."""
+        return self.__dict__ | {"_moved": None, "_scored": None, "_pulled": None}
+
     def on(
         self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
     ) -> "Likelihood":
@@ -170,11 +174,13 @@ class Likelihood(MovableLikelihood):
         free, fixed = self._free_and_fixed(theta, names)
         counts = (weights != 0).any(axis=1)
         if value is not None and self._few(theta, names):
-            along = _likelihood.entries_along(_unit_directions(theta, names), free)
+            wanted = {name: np.ones((1, *np.shape(theta[name]))) for name in names}
+            along = _likelihood.entries_along(wanted, free)
             terms, by_entry = self._scores(free, fixed, value, along)
             result = self._result(theta, value, state, terms, counts)
-            slopes = along @ _likelihood.weighted_scores(by_entry, weights)
-            return result, _as_leaves(finite_derivative(slopes), theta, names)
+            slopes = finite_derivative(_likelihood.weighted_scores(by_entry, weights))
+            leaves = _likelihood.leaf_by_leaf(slopes, free)
+            return result, {name: leaves[name] for name in names}
         data = self._with_priors(theta, value)
         pulled = _likelihood.pull(self._problem, free, fixed, value, data, self._filled(weights))
         if value is None:  # small, and asked for next where a search begins
@@ -227,7 +233,7 @@ class Likelihood(MovableLikelihood):
     def _scores(
         self, free: dict, fixed: dict, value: Array | None, along: Float[np.ndarray, "p e"]
     ) -> tuple[Terms, Float[np.ndarray, "e N 2"]]:
-        """The terms, and agents' derivatives by entry; those found last are kept.
+        """The terms, and agents' derivatives by entry; of small panels those found last are kept.
 
         A search asks for a slope, and often for the scores there next.
         """
@@ -238,8 +244,8 @@ class Likelihood(MovableLikelihood):
         self._moved = ValueMoves(free, fixed, value, along, moves.value)
         terms, by_entry = _likelihood.push(self._problem, free | fixed, value, data, moves)
         by_entry = by_entry[:, : self.panel.agent_count]
-        found = ValueMoves(free, fixed, value, along, None)
-        self._scored = found, terms, by_entry
+        if self.panel.z.size <= _FEW_ROWS:
+            self._scored = ValueMoves(free, fixed, value, along, None), terms, by_entry
         return terms, by_entry
 
     def _few(self, theta: Theta, names: tuple[str, ...]) -> bool:
@@ -442,25 +448,6 @@ class Likelihood(MovableLikelihood):
         at = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
         primitives = self.model.primitives({**at, **here})
         return explain_impossible(primitives, self.panel, observation, belief)
-
-
-def _unit_directions(
-    theta: Theta, names: tuple[str, ...]
-) -> dict[str, Float[np.ndarray, "p *shape"]]:
-    """One step along each entry of these leaves."""
-    sizes = [np.size(theta[name]) for name in names]
-    parts = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-    shaped = lambda name, part: part.reshape(-1, *np.shape(theta[name]))
-    return {name: shaped(name, part) for name, part in zip(names, parts, strict=True)}
-
-
-def _as_leaves(
-    entries: Float[np.ndarray, "p"], theta: Theta, names: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """The other way round: a number for each entry, leaf by leaf."""
-    parts = np.split(entries, np.cumsum([np.size(theta[name]) for name in names])[:-1])
-    each = zip(names, parts, strict=True)
-    return {name: part.reshape(np.shape(theta[name])) for name, part in each}
 
 
 def _along_each(

@@ -151,14 +151,8 @@ def _in_chunks(wanted: Int[np.ndarray, "w"]) -> list[Int[np.ndarray, "t"]]:
 def _unit_directions(
     free: dict, entries: Int[np.ndarray, "t"]
 ) -> dict[str, Float[np.ndarray, "t *shape"]]:
-    """One step along each of these entries, counted leaf by leaf in the order of their names."""
-    sizes = {name: np.size(free[name]) for name in sorted(free)}
-    unit = np.eye(sum(sizes.values()))[entries]
-    parts = np.split(unit, np.cumsum(list(sizes.values()))[:-1], axis=1)
-    return {
-        name: part.reshape(len(entries), *np.shape(free[name]))
-        for name, part in zip(sizes, parts, strict=True)
-    }
+    """One step along each of these entries."""
+    return leaf_by_leaf(np.eye(sum(map(np.size, free.values())))[entries], free)
 
 
 def _ground_at(problem: Problem, theta: Theta, value: Value, data: Data) -> Ground:
@@ -286,6 +280,17 @@ def prepare(
     entries = sum(np.size(leaf) for leaf in free.values())
     all_entries = lambda leaf: jax.ShapeDtypeStruct((entries, *leaf.shape[1:]), leaf.dtype)
     _push_agents.prepare(stage, jax.tree.map(all_entries, moved), data)
+
+
+def leaf_by_leaf(
+    entries: Float[np.ndarray, "*t e"], free: dict
+) -> dict[str, Float[np.ndarray, "..."]]:
+    """Numbers for all entries of `free`, counted leaf by leaf in the order of their names."""
+    names, front = sorted(free), entries.shape[:-1]
+    ends = np.cumsum([np.size(free[name]) for name in names])
+    parts = np.split(entries, ends[:-1], axis=-1)
+    each = zip(names, parts, strict=True)
+    return {name: part.reshape((*front, *np.shape(free[name]))) for name, part in each}
 
 
 def entries_along(
