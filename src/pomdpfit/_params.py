@@ -206,11 +206,11 @@ class ParameterSpace:
                 f"{nearest(name, [*self.parameters, *self.names])}"
             )
 
-    @in_float64
     def check(self, theta: Theta) -> dict[str, Array]:
         """theta in float64 and in this space's order, or an error that names the entry."""
         return {name: jnp.asarray(value) for name, value in self.checked_numbers(theta).items()}
 
+    @in_float64
     def checked_numbers(self, theta: Theta) -> dict[str, np.ndarray]:
         """The same in numpy's arrays: for who only hands them to a program, which is quicker."""
         if not isinstance(theta, Mapping):

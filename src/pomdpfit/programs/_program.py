@@ -2,8 +2,9 @@
 
 XLA has two ways to write code for a CPU. Its newer one (fusion emitters) takes up to twice as long
 to compile, and what it makes of our gathers and scans is no faster: so it is switched off, program
-by program, where jaxlib knows the option. Programs that scatter are faster with it, and have it
-where they run at every step of a search. Figures are in docs/speed.md.
+by program, where jaxlib knows the option. Programs that scatter are faster with it, and may
+ask for it; multipliers do without, which saves more in compiling than it costs. Figures are in
+docs/speed.md.
 
 Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
 then compiled side by side, while others are still traced. Where programs are kept on disk
