@@ -11,7 +11,7 @@ import pytest
 
 import pomdpfit as pf
 from helpers import random_paths
-from pomdpfit import _evaluate, _likelihood
+from pomdpfit import _evaluate
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
@@ -213,8 +213,8 @@ def test_slopes_in_few_entries_are_those_of_reverse_mode(part, monkeypatch):
 def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
     likelihood, theta = engine()
     calls = []
-    moves = _likelihood.unit_moves
-    monkeypatch.setattr(_likelihood, "unit_moves", lambda *args: (calls.append(1), moves(*args))[1])
+    moves = _evaluate.unit_moves
+    monkeypatch.setattr(_evaluate, "unit_moves", lambda *args: (calls.append(1), moves(*args))[1])
     rewards = likelihood.space.free_directions()
     rewards = {name: rewards[name] for name in ("RC", "cost")}
     theta = theta | {"RC": np.array(2.1)}
@@ -230,7 +230,7 @@ def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
 
 def test_what_was_found_last_is_not_sent_to_other_processes():
     likelihood, theta = engine()
-    likelihood.gradient(theta)
+    likelihood.scores(theta)
     before = cloudpickle.dumps(likelihood)
     likelihood.scores(theta | {"RC": np.array(2.3)})
     assert cloudpickle.dumps(likelihood) == before

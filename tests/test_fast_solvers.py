@@ -335,7 +335,8 @@ def near():
 def test_newton_steps_where_a_search_has_gone_far_from_the_plan(near):
     plan = make_plan(checked_primitives(near, near.example()).kernel)
     far = checked_primitives(near, FAR)
-    assert solved_state(far, pf.Linear(5), pf.Newton(), plan, None).steps <= 8
+    operator = bellman_operator(far, pf.Linear(5))
+    assert solved_state(operator, pf.Newton(), plan, None).steps <= 8
 
 
 def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():

@@ -12,6 +12,7 @@ from pomdpfit import _likelihood, _scaled_belief
 from pomdpfit._belief import filter_by_period
 from pomdpfit._log_likelihood import Part
 from pomdpfit._moves import find_moves
+from pomdpfit._point import Point
 from pomdpfit._policy import ActionValues
 from pomdpfit._precision import require_float64
 from pomdpfit._scene import single_scene
@@ -171,5 +172,5 @@ def test_data_without_the_look_up_give_the_same_terms():
     likelihood = pf.Likelihood(model, panel, prior=pf.KnownPrior(x0))
     got = likelihood.terms(at(0.9), part=Part.OBSERVATION)
     bare = likelihood._data._replace(moves=None)
-    terms = _likelihood.evaluate(likelihood._problem, at(0.9), None, bare)
+    terms = _likelihood.evaluate(Point(likelihood._problem, at(0.9), None, bare))
     np.testing.assert_array_equal(terms.observation, got.observation)

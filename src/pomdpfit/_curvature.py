@@ -8,42 +8,40 @@ are central differences of its exact gradient; nothing is solved again.
 
 from collections.abc import Callable, Mapping
 
-import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit import _likelihood
-from pomdpfit._problem import Problem
+from pomdpfit._entries_of_leaves import entries_along
+from pomdpfit._likelihood import MovedValue
+from pomdpfit._point import Point
 from pomdpfit._stage import Data, Value
 from pomdpfit._types import Array, Float, Theta
 
 
 def curvature(
-    problem: Problem,
-    free: dict,
-    fixed: dict,
-    value: Value,
+    point: Point,
+    free: tuple[str, ...],
+    moved: MovedValue | None,
     data_at: Callable[[Theta, Value], Data],
     weights: Array,
     directions: Mapping[str, Float[np.ndarray, "p *shape"]],
     steps: Mapping[int, float],
-    by_entry: Value,
 ) -> Float[np.ndarray, "p k"]:
     """A column for each of steps[k] along direction k; NaN where that has no likelihood.
 
-    by_entry  how the value moves along each entry of `free` that a direction has
+    moved  how the value moves along each entry of `free` that a direction has
     """
-    data = data_at(free | fixed, value)
-    along = _likelihood.entries_along(directions, free)
-    by = _likelihood.multipliers(problem, free | fixed, value, data, weights)
-    moves = None if by_entry is None else np.tensordot(along, np.asarray(by_entry), 1)
+    along = entries_along(directions, point.halves(free)[0])
+    by = _likelihood.multipliers(point, weights)
+    moves = None if moved is None else moved.along(along)
+    here = None if point.value is None else np.asarray(point.value)
 
     def slope(k: int, step: float) -> Float[np.ndarray, "p"]:
-        moved = {name: free[name] + step * leaf[k] for name, leaf in directions.items()}
-        then = None if value is None or moves is None else jnp.asarray(value + step * moves[k])
-        seen = data_at({**free, **moved, **fixed}, then)
-        in_theta, in_value = _likelihood.lagrangian_slope(
-            problem, {**free, **moved}, fixed, then, seen, weights, by
-        )
+        shifted = {name: point.theta[name] + step * leaf[k] for name, leaf in directions.items()}
+        theta = point.theta | shifted
+        value = None if here is None or moves is None else here + step * moves[k]
+        there = Point(point.problem, theta, value, data_at(theta, value))
+        in_theta, in_value = _likelihood.lagrangian_slope(there, free, weights, by)
         total = along @ np.concatenate([np.ravel(in_theta[name]) for name in sorted(free)])
         if moves is None or in_value is None:
             return total

@@ -15,37 +15,45 @@ from pomdpfit import _likelihood
 from pomdpfit._best_priors import best_priors
 from pomdpfit._complete_information import complete_information
 from pomdpfit._curvature import curvature
-from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError, SolveError
+from pomdpfit._entries_of_leaves import count_entries, entries_along, entries_of, leaf_by_leaf
+from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
+from pomdpfit._last_point import KeptMoves, KeptScores, LastPoint
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._own_code import require_instance
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
+from pomdpfit._point import Point, make_ground
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
-from pomdpfit._problem import Moves, Problem
+from pomdpfit._problem import Problem
 from pomdpfit._refused_terms import refuse_lost, refuse_not_finite
 from pomdpfit._scene import Scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._score_panel import Terms
 from pomdpfit._shards import filled, spread
 from pomdpfit._simulate_paths import simulate_paths
-from pomdpfit._solve import checked_grid, finite_derivative, outcome, prepare_solve, solved_state
-from pomdpfit._sound import sound_primitives
-from pomdpfit._stage import Data, Stage
+from pomdpfit._solve import (
+    checked_grid,
+    finite_derivative,
+    prepare_solve,
+    solve_contexts,
+)
+from pomdpfit._sound import prepare_sound, sound_primitives
+from pomdpfit._stage import Data
 from pomdpfit._types import Array, Bool, Float, Int, Theta
-from pomdpfit._value_moves import SharedMoves, ValueMoves
-from pomdpfit.programs import can_prepare, program
-from pomdpfit.solvers import AbstractSolver, Newton, SolverState, make_plan
+from pomdpfit._unit_moves import SharedMoves, UnitMoves, joined, unit_moves
+from pomdpfit.programs import can_prepare, program, tracing_many
+from pomdpfit.solvers import AbstractSolver, Newton, make_plan
 
-# With so few entries and rows, the value is moved forward in less time than multipliers take, and
-# the panel is no matter: slopes are then sums of scores, which are often asked for next.
-_FEW, _FEW_ROWS = 4, 20_000
+# With so few entries the value is moved forward in less time than multipliers take, and a small
+# panel is no matter: slopes are then sums of scores, which are often asked for next.
+_FEW = 4
 
 
 class Likelihood(MovableLikelihood):
@@ -98,13 +106,11 @@ class Likelihood(MovableLikelihood):
         )
         self._data = spread(data, panel.shards)
         self._successors: list[np.ndarray] | None = None
-        self._moved: ValueMoves | None = None
-        self._scored: tuple[ValueMoves, Terms, np.ndarray] | None = None
-        self._pulled: tuple[dict, np.ndarray, Stage, Stage] | None = None
+        self._last: LastPoint | None = None
 
     def __getstate__(self) -> dict:
         """Without what was found at the last theta: other processes find their own."""
-        return self.__dict__ | {"_moved": None, "_scored": None, "_pulled": None}
+        return self.__dict__ | {"_last": None}
 
     def on(
         self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
@@ -134,18 +140,18 @@ class Likelihood(MovableLikelihood):
         """Have programs for these parts compiled side by side; nothing is said of a bad theta."""
         if not can_prepare() or self.prior.by_agent or self.prior.needs_policy:
             return
-        with contextlib.suppress(ModelError, ImpossibleObservationError, SolveError):
-            theta, primitives = self._checked(theta)
-            free, fixed = self._free_and_fixed(theta, ())
+        with tracing_many(), contextlib.suppress(ModelError, ImpossibleObservationError):
+            theta, problem = self.space.checked_numbers(theta), self._problem
+            primitives = [prepare_sound(self.model, each) for each in self._in_contexts(theta)]
+            moves = _find_moves.prepare([here.kernel for here in primitives], self._data.panel)
+            data = self._data._replace(moves=moves)
+            moving, fixed = Point(problem, theta, None, data).halves(self._free(()))
             weights = self._filled(np.ones((self.panel.agent_count, 2)))
             for with_choices in sorted({Part.CHOICE in part for part in parts}):
-                value = self._sketched_value(primitives) if with_choices else None
-                _likelihood.prepare(self._problem, free, fixed, value, self._data, weights)
-
-    def _sketched_value(self, primitives: list[Primitives]) -> jax.ShapeDtypeStruct:
-        """The shape of the value, whose program is prepared."""
-        one = prepare_solve(primitives[0], self.grid, self._solver, self._problem.plan)
-        return jax.ShapeDtypeStruct((len(primitives), *one.shape), one.dtype)
+                ground, value = make_ground.prepare(problem, theta, data, with_choices), None
+                if with_choices:
+                    value = prepare_solve(ground.operators, self._solver, problem.plan)
+                _likelihood.prepare(problem, moving, fixed, ground, value, data, weights)
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""
@@ -155,10 +161,8 @@ class Likelihood(MovableLikelihood):
         self, theta: Theta, *, part: Part = Part.BOTH, start: Array | None = None
     ) -> LogLikelihood:
         """The terms at theta."""
-        theta, value, state = self._solved(theta, part, start)
-        data = self._with_priors(theta, value)
-        terms = _likelihood.evaluate(self._problem, theta, value, data)
-        return self._result(theta, value, state, terms)
+        point = self._at(theta, part, start)
+        return self._result(point, _likelihood.evaluate(point))
 
     def pull(
         self,
@@ -170,22 +174,20 @@ class Likelihood(MovableLikelihood):
         start: Array | None = None,
     ) -> tuple[LogLikelihood, dict[str, np.ndarray]]:
         """The terms and the gradient of their weighted sum, in reverse mode; or from scores."""
-        theta, value, state = self._solved(theta, part, start)
-        free, fixed = self._free_and_fixed(theta, names)
+        point, free = self._at(theta, part, start), self._free(names)
         counts = (weights != 0).any(axis=1)
-        if value is not None and self._few(theta, names):
-            wanted = {name: np.ones((1, *np.shape(theta[name]))) for name in names}
-            along = _likelihood.entries_along(wanted, free)
-            terms, by_entry = self._scores(free, fixed, value, along)
-            result = self._result(theta, value, state, terms, counts)
+        if point.value is not None and self._few(point.theta, names):
+            each = {name: np.ones((1, *np.shape(point.theta[name]))) for name in names}
+            wanted = entries_of(self._along(point, free, each))
+            terms, by_entry = self._scores(point, free, wanted)
+            result = self._result(point, terms, counts)
             slopes = finite_derivative(_likelihood.weighted_scores(by_entry, weights))
-            leaves = _likelihood.leaf_by_leaf(slopes, free)
+            leaves = leaf_by_leaf(slopes, point.halves(free)[0])
             return result, {name: leaves[name] for name in names}
-        data = self._with_priors(theta, value)
-        pulled = _likelihood.pull(self._problem, free, fixed, value, data, self._filled(weights))
-        if value is None:  # small, and asked for next where a search begins
-            self._pulled = theta, weights, pulled.stage, pulled.back
-        result = self._result(theta, value, state, pulled.terms, counts)
+        pulled = _likelihood.pull(point, free, self._filled(weights))
+        if point.value is None:  # small, and asked for next where a search begins
+            point.pulled = weights, pulled
+        result = self._result(point, pulled.terms, counts)
         return result, {name: finite_derivative(pulled.gradient[name]) for name in names}
 
     def complete_information(
@@ -199,16 +201,15 @@ class Likelihood(MovableLikelihood):
         """Of the observation terms alone, where no policy stands behind the prior."""
         if part != Part.OBSERVATION or self.prior.needs_policy:
             return None
-        theta = self.space.checked_numbers(theta)
-        if self._pulled is None or not _same(self._pulled, theta, weights):
+        point, free = self._at(theta, part, None), self._free(tuple(directions))
+        if point.pulled is None or not np.array_equal(point.pulled[0], weights):
             self.pull(theta, weights, tuple(directions), part=part)
-        assert self._pulled is not None
-        (_, _, stage, back), self._pulled = self._pulled, None
-        data = self._with_priors(theta, None)
-        free, fixed = self._free_and_fixed(theta, tuple(directions))
-        along = _likelihood.entries_along(directions, free)
-        moves = self._moves(self._problem, free, fixed, None, data, along).stage
-        return complete_information(stage, back, moves, along)
+        assert point.pulled is not None
+        (_, pulled), point.pulled = point.pulled, None
+        along = self._along(point, free, directions)
+        wanted = entries_of(along)
+        moves = joined(self._moves(point, free, wanted), wanted).moves.stage
+        return complete_information(pulled.stage, pulled.back, moves, along)
 
     def push(
         self,
@@ -220,38 +221,30 @@ class Likelihood(MovableLikelihood):
         among: Bool[np.ndarray, "N"] | None = None,
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N 2 p"]]:
         """The terms and every agent's derivatives: the value forward, the panel in reverse mode."""
-        theta, value, state = self._solved(theta, part, start)
-        free, fixed = self._free_and_fixed(theta, tuple(directions))
-        along = _likelihood.entries_along(directions, free)
-        terms, by_entry = self._scores(free, fixed, value, along)
+        point, free = self._at(theta, part, start), self._free(tuple(directions))
+        along = self._along(point, free, directions)
+        terms, by_entry = self._scores(point, free, entries_of(along))
         derivatives = _along_each(along, by_entry)
-        result = self._result(theta, value, state, terms, among)
+        result = self._result(point, terms, among)
         if among is not None:
             derivatives = np.where(among[:, None, None], derivatives, 0.0)
         return result, finite_derivative(derivatives)
 
-    def _scores(
-        self, free: dict, fixed: dict, value: Array | None, along: Float[np.ndarray, "p e"]
-    ) -> tuple[Terms, Float[np.ndarray, "e N 2"]]:
-        """The terms, and agents' derivatives by entry; of small panels those found last are kept.
-
-        A search asks for a slope, and often for the scores there next.
-        """
-        if self._scored is not None and self._scored[0].same(free, fixed, value, along):
-            return self._scored[1:]
-        data = self._with_priors(free | fixed, value)
-        moves = self._moves(self._problem, free, fixed, value, data, along)
-        self._moved = ValueMoves(free, fixed, value, along, moves.value)
-        terms, by_entry = _likelihood.push(self._problem, free | fixed, value, data, moves)
-        by_entry = by_entry[:, : self.panel.agent_count]
-        if self.panel.z.size <= _FEW_ROWS:
-            self._scored = ValueMoves(free, fixed, value, along, None), terms, by_entry
-        return terms, by_entry
-
-    def _few(self, theta: Theta, names: tuple[str, ...]) -> bool:
-        """Whether all scores in these leaves are had in less time than one slope."""
-        entries = sum(np.size(theta[name]) for name in names)
-        return entries <= _FEW and self.panel.z.size <= _FEW_ROWS
+    def push_rows(
+        self,
+        theta: Theta,
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+        *,
+        part: Part = Part.BOTH,
+    ) -> tuple[LogLikelihood, Float[np.ndarray, "N T 2 p"]]:
+        """The terms, and the derivative of every single one of them along each direction."""
+        point, free = self._at(theta, part, None), self._free(tuple(directions))
+        along = self._along(point, free, directions)
+        wanted = entries_of(along)
+        moves = self._moves(point, free, wanted)
+        terms, by_entry = _likelihood.row_scores(point, wanted, moves)
+        derivatives = _along_each(along, by_entry[:, : self.panel.agent_count])
+        return self._result(point, terms), finite_derivative(derivatives)
 
     def curvature(
         self,
@@ -264,53 +257,49 @@ class Likelihood(MovableLikelihood):
         start: Array | None = None,
     ) -> Float[np.ndarray, "p k"]:
         """Differences of the gradient of a Lagrangian, which need no solution but the one here."""
-        theta, value, _ = self._solved(theta, part, start)
-        free, fixed = self._free_and_fixed(theta, tuple(directions))
-        by_entry = None
-        if value is not None:
-            by_entry = self._value_moves(free, fixed, value, directions)
-        arguments = self._with_priors, self._filled(weights), directions, steps, by_entry
-        return curvature(self._problem, free, fixed, value, *arguments)
+        point, free = self._at(theta, part, start), self._free(tuple(directions))
+        moved = None
+        if point.value is not None:
+            wanted = entries_of(self._along(point, free, directions))
+            moved = self._moved_value(point, free, wanted)
+        arguments = self._seen_at, self._filled(weights), directions, steps
+        return curvature(point, free, moved, *arguments)
 
-    def _moves(self, problem, free, fixed, value, data, along) -> Moves:  # type: ignore[no-untyped-def]
+    def _scores(
+        self, point: LastPoint, free: tuple[str, ...], wanted: Bool[np.ndarray, "e"]
+    ) -> _likelihood.Scores:
+        """By entry, for agents that there are; of small panels they are kept."""
+        if point.scores is not None and point.scores.serve(free, wanted):
+            return point.scores.found
+        moves = self._moves(point, free, wanted)
+        (terms, by_entry), moved = _likelihood.scores(point, wanted, moves)
+        scores = _likelihood.Scores(terms, by_entry[:, : self.panel.agent_count])
+        point.moved = None if moved is None else KeptMoves(free, moved)
+        if self.panel.z.size <= _likelihood.SMALL_PANEL:
+            point.scores = KeptScores(free, wanted, scores)
+        return scores
+
+    def _few(self, theta: Theta, names: tuple[str, ...]) -> bool:
+        """Whether all scores in these leaves are had in less time than one slope."""
+        entries = count_entries(theta[name] for name in names)
+        return entries <= _FEW and self.panel.z.size <= _likelihood.SMALL_PANEL
+
+    def _moves(
+        self, point: Point, free: tuple[str, ...], wanted: Bool[np.ndarray, "e"]
+    ) -> Iterable[UnitMoves]:
         """Moves along entries; found once a theta for all panels that share them."""
-        here = problem, free, fixed, value, data, along
         if self._shared_moves is None or self.prior.needs_policy:  # x0 then moves panel by panel
-            return _likelihood.unit_moves(*here)
-        return self._shared_moves.at(*here)
+            return unit_moves(point, free, wanted)
+        return self._shared_moves.at(point, free, wanted)
 
-    def _value_moves(
-        self,
-        free: dict[str, Array],
-        fixed: dict[str, Array],
-        value: Array,
-        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
-    ) -> Float[Array, "e C *H Z n c"] | None:
+    def _moved_value(
+        self, point: LastPoint, free: tuple[str, ...], wanted: Bool[np.ndarray, "e"]
+    ) -> _likelihood.MovedValue:
         """How the value moves along entries; handed on by the scores that were taken here."""
-        along = _likelihood.entries_along(directions, free)
-        known, self._moved = self._moved, None  # large, and of no use elsewhere
-        if known is not None and known.serves(free, fixed, value, along):
-            return known.by_entry
-        data = self._with_priors(free | fixed, value)
-        return _likelihood.unit_moves(self._problem, free, fixed, value, data, along).value
-
-    def push_rows(
-        self,
-        theta: Theta,
-        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
-        *,
-        part: Part = Part.BOTH,
-    ) -> tuple[LogLikelihood, Float[np.ndarray, "N T 2 p"]]:
-        """The terms, and the derivative of every single one of them along each direction."""
-        theta, value, state = self._solved(theta, part, None)
-        data = self._with_priors(theta, value)
-        free, fixed = self._free_and_fixed(theta, tuple(directions))
-        along = _likelihood.entries_along(directions, free)
-        here = (self._problem, free, fixed, value, data, along)
-        moves = _likelihood.unit_moves(*here)
-        terms, by_entry = _likelihood.push(self._problem, theta, value, data, moves, by_row=True)
-        derivatives = _along_each(along, by_entry[:, : self.panel.agent_count])
-        return self._result(theta, value, state, terms), finite_derivative(derivatives)
+        known, point.moved = point.moved, None  # large, and of no use elsewhere
+        if known is not None and known.serve(free, wanted):
+            return known.found
+        return _likelihood.moved_value(unit_moves(point, free, wanted))
 
     def gradient(
         self, theta: Theta, *, start: Array | None = None
@@ -334,20 +323,18 @@ class Likelihood(MovableLikelihood):
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
         """The terms (with the beliefs) and pi(. | z, x) in every row."""
         terms = self.terms(theta, start=start)
-        theta = self.space.check(theta)
-        assert terms.start is not None
-        scene, _ = _scene_and_priors(self._problem, theta, terms.start, self._data)
+        scene = self._at(theta, Part.BOTH, terms.start).stage.scene
+        assert scene is not None
         belief = filled(jnp.asarray(terms.belief), self._data.panel.z.shape[0])
         choices = np.asarray(_choices(scene, self._data.panel, belief))
         return terms, choices[: self.panel.agent_count]
 
     def simulate(self, theta: Theta, seed: int) -> Panel:
         """A panel with the same agents, lengths, first observations and covariates."""
-        theta, value, _ = self._solved(theta, Part.BOTH, None)
-        assert value is not None
-        data = self._with_priors(theta, value)
-        scene, x0 = _scene_and_priors(self._problem, theta, value, data)
-        panel = data.panel
+        point = self._at(theta, Part.BOTH, None)
+        scene, panel = point.stage.scene, point.data.panel
+        assert scene is not None
+        x0 = jnp.broadcast_to(point.stage.x0, (panel.z.shape[0], self.states))
         first, key = panel.z[:, 0], jax.random.key(seed)
         z, a, _, _ = simulate_paths(scene, x0, first, panel.context, panel.epoch, key)
         there = self.panel.agent_count
@@ -358,10 +345,17 @@ class Likelihood(MovableLikelihood):
         more = self._data.panel.z.shape[0] - len(weights)
         return jnp.asarray(np.pad(weights, ((0, more), (0, 0))) if more else weights)
 
-    def _free_and_fixed(self, theta: Theta, names: tuple[str, ...]) -> tuple[dict, dict]:
+    def _free(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """All leaves that are free, whichever are asked for: so that a fit compiles once."""
-        free = {name: theta[name] for name in {*self.space.free_leaves, *names}}
-        return free, {name: leaf for name, leaf in theta.items() if name not in free}
+        return tuple(sorted({*self.space.free_leaves, *names}))
+
+    @staticmethod
+    def _along(
+        point: Point,
+        free: tuple[str, ...],
+        directions: Mapping[str, Float[np.ndarray, "p *shape"]],
+    ) -> Float[np.ndarray, "p e"]:
+        return entries_along(directions, point.halves(free)[0])
 
     @functools.cached_property
     def _directions(self) -> dict[str, np.ndarray]:
@@ -374,50 +368,64 @@ class Likelihood(MovableLikelihood):
             self._successors = successors
             self._data = self._data._replace(moves=_find_moves(kernels, self._data.panel))
 
-    def _with_priors(self, theta: Theta, value: Array | None) -> Data:
+    def _seen_at(self, theta: Theta, value: Array | None) -> Data:
         """The data; where each agent has a prior of its own, with the best one at this theta."""
         if not self.prior.by_agent:
             return self._data
         return self._data._replace(prior=best_priors(self._problem, theta, value, self._data))
 
-    def _solved(
-        self, theta: Theta, part: Part, start: Array | None
-    ) -> tuple[dict[str, np.ndarray], Array | None, SolverState | None]:
-        """theta after all checks, and the value of every context there (if a part needs it)."""
-        theta, primitives = self._checked(theta)
-        if Part.CHOICE not in part and not self.prior.needs_policy:
-            return theta, None, None
-        states = []
-        for k, here in enumerate(primitives):
-            warm = None if start is None else start[k]
-            state = solved_state(here, self.grid, self._solver, self._problem.plan, warm)
-            outcome(state, self._solver, throw=True)
-            states.append(state)
-        worst = max(states, key=lambda state: float(state.residual))
-        return theta, jnp.stack([state.coefficients for state in states]), worst
-
-    def _checked(self, theta: Theta) -> tuple[dict[str, np.ndarray], list[Primitives]]:
-        """theta after all checks, and the primitives of every context there."""
+    def _at(self, theta: Theta, part: Part, start: Array | None) -> LastPoint:
+        """theta after all checks, and the value there if a part needs it."""
         theta = self.space.checked_numbers(theta)
+        with_choices = Part.CHOICE in part or self.prior.needs_policy
+        last = self._last
+        if last is not None and last.answers(theta, start, with_choices=with_choices):
+            return last
+        self._last = None  # two at a time would be too many
+        self._last = self._solved(self._checked(theta), start, with_choices=with_choices)
+        return self._last
+
+    def _solved(
+        self, theta: dict[str, np.ndarray], start: Array | None, *, with_choices: bool
+    ) -> LastPoint:
+        """Context by context."""
+        if not with_choices:
+            return LastPoint(self._problem, theta, self._seen_at(theta, None))
+        ground = make_ground(self._problem, theta, self._data, True)
+        plan = self._problem.plan
+        value, worst = solve_contexts(ground.operators, self._solver, plan, start)
+        data = self._seen_at(theta, value)
+        known = ground if data is self._data else None  # x0 is a part of it
+        return LastPoint(
+            self._problem,
+            theta,
+            data,
+            value=value,
+            residual=float(worst.residual),
+            steps=int(worst.steps),
+            start=start,
+            ground=known,
+        )
+
+    def _checked(self, theta: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """theta, if it makes a model in every context; and each row's matrix is looked up."""
+        primitives = [sound_primitives(self.model, each) for each in self._in_contexts(theta)]
+        self._look_up_moves([here.kernel for here in primitives])
+        return theta
+
+    def _in_contexts(self, theta: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+        """The model's own leaves, with the covariates of each context."""
         own = {name: theta[name] for name in self._own.parameters}
         contexts = [dict(zip(self._covariates, row, strict=True)) for row in self._context_rows]
         # What is read from the panel has not been checked with theta.
-        thetas = [self._own.checked_numbers({**own, **w}) if w else own for w in contexts]
-        primitives = [sound_primitives(self.model, each) for each in thetas]
-        self._look_up_moves([here.kernel for here in primitives])
-        return theta, primitives
+        return [self._own.checked_numbers({**own, **w}) if w else own for w in contexts]
 
     @property
     def _context_rows(self) -> list[tuple]:
         return list(zip(*self._covariates.values(), strict=True)) if self._covariates else [()]
 
     def _result(
-        self,
-        theta: Theta,
-        value: Array | None,
-        state: SolverState | None,
-        terms: Terms,
-        weighed: np.ndarray | None = None,
+        self, point: LastPoint, terms: Terms, weighed: np.ndarray | None = None
     ) -> LogLikelihood:
         """The terms, refused where an agent that counts has none."""
         there = self.panel.agent_count
@@ -425,7 +433,7 @@ class Likelihood(MovableLikelihood):
         counts = np.ones(there, dtype=bool) if weighed is None else weighed
         refuse_lost(self.panel, belief, counts)
         if np.isneginf(observation[counts]).any():
-            why = lambda: self._explain(theta, observation, belief, counts)
+            why = lambda: self._explain(point.theta, observation, belief, counts)
             raise ImpossibleObservationError(why)
         refuse_not_finite(self.panel, observation, choice, counts)
         return LogLikelihood(
@@ -433,9 +441,9 @@ class Likelihood(MovableLikelihood):
             choice,
             belief,
             self.panel,
-            0.0 if state is None else float(state.residual),
-            0 if state is None else int(state.steps),
-            value,
+            point.residual,
+            point.steps,
+            point.value,
         )
 
     def _explain(
@@ -456,25 +464,10 @@ def _along_each(
     return np.ascontiguousarray(np.moveaxis(np.tensordot(along, by_entry, 1), 0, -1))
 
 
-def _same(known: tuple, theta: Theta, weights: np.ndarray) -> bool:
-    there, weighed = known[:2]
-    same = all(np.array_equal(there[name], leaf) for name, leaf in theta.items())
-    return same and np.array_equal(weighed, weights)
-
-
-@program(scatters=True)
+@program
 def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
     side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *kernels)
     return find_moves(stacked_kernel(side_by_side), panel)
-
-
-@eqx.filter_jit
-def _scene_and_priors(
-    problem: Problem, theta: Theta, value: Array, data: Data
-) -> tuple[Scene, Float[Array, "N S"]]:
-    stage = problem.stage(problem.ground(theta, data, with_choices=True), value, data)
-    assert stage.scene is not None
-    return stage.scene, jnp.broadcast_to(stage.x0, (data.panel.z.shape[0], stage.kernel.states))
 
 
 @eqx.filter_jit

@@ -9,7 +9,6 @@ import itertools
 import warnings
 from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from pomdpfit._errors import IdentificationWarning
@@ -45,9 +44,8 @@ def _in_units(table: np.ndarray) -> np.ndarray:
 
 def same_in_all_contexts(likelihood: Likelihood, theta: Theta) -> list[tuple[int, int]]:
     """Pairs that are the same at theta whatever the covariates (or the group) may be."""
-    stacked = likelihood._problem.primitives(theta, likelihood._data.covariates)
-    in_context = lambda c: identical_states(jax.tree.map(lambda leaf: leaf[c], stacked))
-    pairs = [set(in_context(c)) for c in range(len(stacked.reward))]
+    thetas = likelihood._in_contexts({name: np.asarray(leaf) for name, leaf in theta.items()})
+    pairs = [set(identical_states(likelihood.model.primitives(each))) for each in thetas]
     return sorted(set.intersection(*pairs))
 
 

@@ -7,7 +7,7 @@ alone are asked for, it is None and nothing is solved.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,24 +15,27 @@ import jax
 import numpy as np
 
 from pomdpfit._agent_scores import agent_scores
+from pomdpfit._entries_of_leaves import count_entries
 from pomdpfit._plain_score import plain_pull_score, plain_score
-from pomdpfit._problem import Ground, Moves, Problem
+from pomdpfit._point import Point, make_stage
+from pomdpfit._problem import Ground, Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
-from pomdpfit._types import Array, Float, Int, Theta
+from pomdpfit._types import Array, Bool, Float, Int
+from pomdpfit._unit_moves import UnitMoves, joined, prepare_unit_moves
 from pomdpfit.programs import program
 
-_TOGETHER = 4  # entries of theta along which the value is differentiated at once
+SMALL_PANEL = 20_000  # rows; larger ones are read once for all entries of theta
 
 
-def evaluate(problem: Problem, theta: Theta, value: Value, data: Data) -> Terms:
-    """The terms at theta."""
-    (terms,) = _score(_stage(problem, _ground_at(problem, theta, value, data), value, data), data)
+def evaluate(point: Point) -> Terms:
+    """The terms."""
+    (terms,) = _score(point.stage, point.data)
     return terms
 
 
 class Pulled(NamedTuple):
-    """The terms, and derivatives of their weighted sum: in the stage, and in `free`."""
+    """The terms, and derivatives of their weighted sum: in the stage, and in free leaves."""
 
     terms: Terms
     stage: Stage
@@ -40,144 +43,106 @@ class Pulled(NamedTuple):
     gradient: dict
 
 
-def pull(
-    problem: Problem, free: dict, fixed: dict, value: Value, data: Data, weights: Array
-) -> Pulled:
-    """The terms at theta = free | fixed, and the gradient in `free` of their weighted sum."""
+def pull(point: Point, free: tuple[str, ...], weights: Array) -> Pulled:
+    """The terms, and the gradient of their weighted sum in the `free` leaves."""
+    moving, fixed = point.halves(free)
+    problem, value, data = point.problem, point.value, point.data
     if value is None:
-        return Pulled(*_pull_observations(problem, free, fixed, data, weights))
-    ground = _ground_at(problem, free | fixed, value, data)
-    stage = _stage(problem, ground, value, data)
-    terms, back = _pull_score(stage, data, weights)
-    by = _multipliers_of(problem, ground, value, data, back)
-    to_ground, _ = _pull_stage(problem, ground, value, data, back, by)
-    return Pulled(terms, stage, back, _pull_ground(problem, free, fixed, data, to_ground, True))
+        return Pulled(*_pull_observations(problem, moving, fixed, data, weights))
+    terms, back = _pull_score(point.stage, data, weights)
+    by = _multipliers_of(point, back)
+    to_ground, _ = _pull_stage(problem, point.ground, value, data, back, by)
+    return Pulled(terms, point.stage, back, _pull_ground(problem, moving, fixed, data, to_ground))
 
 
-def multipliers(problem: Problem, theta: Theta, value: Value, data: Data, weights: Array) -> Value:
-    """lambda of the weighted sum at theta."""
-    if value is None:
+def multipliers(point: Point, weights: Array) -> Value:
+    """lambda of the weighted sum."""
+    if point.value is None:
         return None
-    ground = _ground_at(problem, theta, value, data)
-    _, back = _pull_score(_stage(problem, ground, value, data), data, weights)
-    return _multipliers_of(problem, ground, value, data, back)
+    _, back = _pull_score(point.stage, point.data, weights)
+    return _multipliers_of(point, back)
 
 
 def lagrangian_slope(
-    problem: Problem,
-    free: dict,
-    fixed: dict,
-    value: Value,
-    data: Data,
-    weights: Array,
-    by: Value,
+    point: Point, free: tuple[str, ...], weights: Array, by: Value
 ) -> tuple[dict, Value]:
     """The derivative in `free` and in v of log l + by' (T(theta, v) - v), with weighted agents."""
-    if value is None:
-        return pull(problem, free, fixed, None, data, weights).gradient, None
-    ground = _ground_at(problem, free | fixed, value, data)
-    _, back = _pull_score(_stage(problem, ground, value, data), data, weights)
-    to_ground, to_value = _pull_stage(problem, ground, value, data, back, by)
-    return _pull_ground(problem, free, fixed, data, to_ground, True), to_value
+    if point.value is None:
+        return pull(point, free, weights).gradient, None
+    _, back = _pull_score(point.stage, point.data, weights)
+    problem, data = point.problem, point.data
+    to_ground, to_value = _pull_stage(problem, point.ground, point.value, data, back, by)
+    return _pull_ground(problem, *point.halves(free), data, to_ground), to_value
 
 
-def push(
-    problem: Problem,
-    theta: Theta,
-    value: Value,
-    data: Data,
-    moves: Moves,
-    *,
-    by_row: bool = False,
-) -> tuple[Terms, Float[np.ndarray, "e N *T 2"]]:
-    """The terms, and the derivative of their parts (by agent or row) along known `moves`."""
-    stage = _stage(problem, _ground_at(problem, theta, value, data), value, data)
-    terms, by_entry = (_push_rows if by_row else _push_agents)(stage, moves.stage, data)
+class Scores(NamedTuple):
+    """The terms, and each agent's derivatives in every entry: zero in those not wanted."""
+
+    terms: Terms
+    by_entry: Float[np.ndarray, "e N 2"]
+
+
+class MovedValue(NamedTuple):
+    """How the value moves along some entries."""
+
+    entries: Int[np.ndarray, "w"]
+    value: Float[np.ndarray, "w C *H Z n c"]
+
+    def along(self, directions: Float[np.ndarray, "p e"]) -> Float[np.ndarray, "p C *H Z n c"]:
+        """And along directions that have no others."""
+        return np.tensordot(directions[:, self.entries], self.value, 1)
+
+
+def scores(
+    point: Point, wanted: Bool[np.ndarray, "e"], moves: Iterable[UnitMoves]
+) -> tuple[Scores, MovedValue | None]:
+    """From moves along the entries that are wanted, and what they say of the value."""
+    by_entry, moved = np.zeros((len(wanted), point.data.panel.z.shape[0], 2)), []
+    all_at_once = point.value is None or point.data.panel.z.size > SMALL_PANEL
+    for entries, along in [joined(moves, wanted)] if all_at_once else moves:
+        terms, found = _push_agents(point.stage, along.stage, point.data)
+        by_entry[entries] = np.asarray(found)[: len(entries)]
+        moved.append((entries, along.value))
+    return Scores(terms, by_entry), None if point.value is None else _moved_value(moved)
+
+
+def moved_value(moves: Iterable[UnitMoves]) -> MovedValue:
+    """What moves say of the value alone."""
+    return _moved_value([(entries, along.value) for entries, along in moves])
+
+
+def _moved_value(found: list) -> MovedValue:
+    values = [np.asarray(value)[: len(entries)] for entries, value in found]
+    return MovedValue(np.concatenate([entries for entries, _ in found]), np.concatenate(values))
+
+
+def row_scores(
+    point: Point, wanted: Bool[np.ndarray, "e"], moves: Iterable[UnitMoves]
+) -> tuple[Terms, Float[np.ndarray, "e N T 2"]]:
+    """The derivative of every single term in every entry that is wanted."""
+    terms, by_entry = _push_rows(point.stage, joined(moves, wanted).moves.stage, point.data)
     return terms, np.asarray(by_entry)
 
 
 def weighted_scores(
-    scores: Float[np.ndarray, "e N 2"], weights: Float[np.ndarray, "N 2"]
+    by_entry: Float[np.ndarray, "e N 2"], weights: Float[np.ndarray, "N 2"]
 ) -> Float[np.ndarray, "e"]:
     """Their sum; an agent of weight zero is left out, whatever its scores are."""
-    return np.tensordot(np.where(weights != 0, scores, 0.0), weights, 2)
+    return np.tensordot(np.where(weights != 0, by_entry, 0.0), weights, 2)
 
 
-def unit_moves(
-    problem: Problem,
-    free: dict,
-    fixed: dict,
-    value: Value,
-    data: Data,
-    along: Float[np.ndarray, "p e"],
-) -> Moves:
-    """Moves along each entry of `free`, zero where none of the rows `along` them needs it."""
-    ground = _ground_at(problem, free | fixed, value, data)
-    wanted = np.flatnonzero(along.any(axis=0))
-    found = [
-        _moves_along(problem, ground, free, fixed, value, data, _unit_directions(free, entries))
-        for entries in _in_chunks(wanted)
-    ]
-
-    def spread(*parts: Array) -> np.ndarray:
-        rows = np.concatenate(parts)
-        all_entries = np.zeros((along.shape[1], *rows.shape[1:]))
-        all_entries[wanted] = rows[: len(wanted)]
-        return all_entries
-
-    return jax.tree.map(spread, *found)
-
-
-def _moves_along(  # type: ignore[no-untyped-def]
-    problem, ground, free, fixed, value, data, directions
-) -> Moves:
-    """One program after the other, for as many directions at once as they are compiled for."""
-    to_ground = _move_ground(problem, free, fixed, data, directions, value is not None)
-    stage, gap = _move_stage(problem, ground, value, data, to_ground)
-    if value is None:
-        return Moves(None, stage)
-    moved = _move_value(problem, ground, value, gap)
-    return Moves(moved, _with_value(problem, ground, value, data, stage, moved))
-
-
-def _in_chunks(wanted: Int[np.ndarray, "w"]) -> list[Int[np.ndarray, "t"]]:
-    """Entries some at a time, at least once; the last of them again and again to fill up."""
-    wanted = wanted if len(wanted) else np.zeros(1, dtype=int)
-    full = -(-len(wanted) // _TOGETHER) * _TOGETHER
-    padded = np.concatenate([wanted, np.repeat(wanted[-1:], full - len(wanted))])
-    return list(padded.reshape(-1, _TOGETHER))
-
-
-def _unit_directions(
-    free: dict, entries: Int[np.ndarray, "t"]
-) -> dict[str, Float[np.ndarray, "t *shape"]]:
-    """One step along each of these entries."""
-    return leaf_by_leaf(np.eye(sum(map(np.size, free.values())))[entries], free)
-
-
-def _ground_at(problem: Problem, theta: Theta, value: Value, data: Data) -> Ground:
-    return _ground(problem, theta, data, value is not None)
-
-
-def _multipliers_of(problem, ground, value, data, back):  # type: ignore[no-untyped-def]
+def _multipliers_of(point: Point, back: Stage) -> Value:
     """Of what has the derivative `back` in the stage."""
-    _, to_value = _pull_stage(problem, ground, value, data, back, np.zeros(value.shape))
-    return _multipliers(problem, ground, value, to_value)
+    assert point.value is not None
+    none = np.zeros(point.value.shape)
+    here = point.problem, point.ground, point.value
+    _, to_value = _pull_stage(*here, point.data, back, none)
+    return _multipliers(*here, to_value)
 
 
 @program
-def _ground(problem: Problem, theta: Theta, data: Data, with_choices: bool) -> Ground:
-    return problem.ground(theta, data, with_choices=with_choices)
-
-
-@program
-def _stage(problem: Problem, ground: Ground, value: Value, data: Data) -> Stage:
-    return problem.stage(ground, value, data)
-
-
-@program
-def _pull_ground(problem, free, fixed, data, back, with_choices):  # type: ignore[no-untyped-def]
-    return problem.pull_ground(free, fixed, data, back, with_choices=with_choices)
+def _pull_ground(problem, moving, fixed, data, back):  # type: ignore[no-untyped-def]
+    return problem.pull_ground(moving, fixed, data, back, with_choices=True)
 
 
 @program
@@ -188,28 +153,6 @@ def _pull_stage(problem, ground, value, data, back, by):  # type: ignore[no-unty
 @program
 def _multipliers(problem, ground, value, back):  # type: ignore[no-untyped-def]
     return problem.multipliers(ground, value, back)
-
-
-@program
-def _move_ground(  # type: ignore[no-untyped-def]
-    problem, free, fixed, data, directions, with_choices
-):
-    return problem.move_ground(free | fixed, data, directions, with_choices=with_choices)
-
-
-@program
-def _move_stage(problem, ground, value, data, moved):  # type: ignore[no-untyped-def]
-    return problem.move_stage(ground, value, data, moved)
-
-
-@program
-def _move_value(problem, ground, value, gap):  # type: ignore[no-untyped-def]
-    return problem.move_value(ground, value, gap)
-
-
-@program
-def _with_value(problem, ground, value, data, stage, moved):  # type: ignore[no-untyped-def]
-    return problem.with_value(ground, value, data, stage, moved)
 
 
 class _PlainFirst:
@@ -232,11 +175,11 @@ class _PlainFirst:
 def _all_in_one(pull_score: Callable) -> Callable:
     """What `pull` does where nothing is solved: so small that most of its time would be calls."""
 
-    def run(problem: Problem, free: dict, fixed: dict, data: Data, weights: Array) -> tuple:
-        ground = problem.ground(free | fixed, data, with_choices=False)
+    def run(problem: Problem, moving: dict, fixed: dict, data: Data, weights: Array) -> tuple:
+        ground = problem.ground(moving | fixed, data, with_choices=False)
         stage = problem.stage(ground, None, data)
         terms, back, *lost = pull_score(stage, data, weights)
-        gradient = problem.pull(free, fixed, None, data, back, None)
+        gradient = problem.pull(moving, fixed, None, data, back, None)
         return terms, stage, back, gradient, *lost
 
     return run
@@ -255,51 +198,25 @@ _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
 
 def prepare(
     problem: Problem,
-    free: dict,
+    moving: dict,
     fixed: dict,
+    ground: Ground,
     value: jax.ShapeDtypeStruct | None,
     data: Data,
     weights: Array,
 ) -> None:
-    """Have all of the above compiled side by side; of the value, only its shape is known."""
-    with_choices = value is not None
-    ground = _ground.prepare(problem, free | fixed, data, with_choices)
-    directions = _unit_directions(free, _in_chunks(np.arange(0))[0])
-    to_ground = _move_ground.prepare(problem, free, fixed, data, directions, with_choices)
-    moved, gap = _move_stage.prepare(problem, ground, value, data, to_ground)
-    stage = _stage.prepare(problem, ground, value, data)
+    """Have all of the above compiled side by side; of ground and value only shapes are known."""
     if value is None:
-        _pull_observations.prepare(problem, free, fixed, data, weights)
-    else:
-        value_moved = _move_value.prepare(problem, ground, value, gap)
-        moved = _with_value.prepare(problem, ground, value, data, moved, value_moved)
+        _pull_observations.prepare(problem, moving, fixed, data, weights)
+    stage = make_stage.prepare(problem, ground, value, data)
+    moved = prepare_unit_moves(problem, moving, fixed, ground, value, data)
+    if value is not None and data.panel.z.size > SMALL_PANEL:
+        entries = count_entries(moving.values())
+        all_entries = lambda leaf: jax.ShapeDtypeStruct((entries, *leaf.shape[1:]), leaf.dtype)
+        moved = jax.tree.map(all_entries, moved)
+    _push_agents.prepare(stage, moved, data)
+    if value is not None:
         _multipliers.prepare(problem, ground, value, value)
         _, back = _pull_score.prepare(stage, data, weights)
-        back_to_ground, _ = _pull_stage.prepare(problem, ground, value, data, back, value)
-        _pull_ground.prepare(problem, free, fixed, data, back_to_ground, True)
-    entries = sum(np.size(leaf) for leaf in free.values())
-    all_entries = lambda leaf: jax.ShapeDtypeStruct((entries, *leaf.shape[1:]), leaf.dtype)
-    _push_agents.prepare(stage, jax.tree.map(all_entries, moved), data)
-
-
-def leaf_by_leaf(
-    entries: Float[np.ndarray, "*t e"], free: dict
-) -> dict[str, Float[np.ndarray, "..."]]:
-    """Numbers for all entries of `free`, counted leaf by leaf in the order of their names."""
-    names, front = sorted(free), entries.shape[:-1]
-    ends = np.cumsum([np.size(free[name]) for name in names])
-    parts = np.split(entries, ends[:-1], axis=-1)
-    each = zip(names, parts, strict=True)
-    return {name: part.reshape((*front, *np.shape(free[name]))) for name, part in each}
-
-
-def entries_along(
-    directions: Mapping[str, Float[np.ndarray, "p *shape"]], free: dict
-) -> Float[np.ndarray, "p e"]:
-    """Directions as rows over the entries of `free`, in the order of `unit_moves`."""
-    count = len(next(iter(directions.values())))
-    rows = [np.zeros((count, 0))]
-    for name in sorted(free):
-        still = np.zeros((count, *np.shape(free[name])))
-        rows.append(np.reshape(directions.get(name, still), (count, np.size(free[name]))))
-    return np.concatenate(rows, axis=1)
+        to_ground, _ = _pull_stage.prepare(problem, ground, value, data, back, value)
+        _pull_ground.prepare(problem, moving, fixed, data, to_ground)

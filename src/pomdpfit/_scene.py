@@ -93,7 +93,7 @@ class Scene(eqx.Module):
 def for_each_context(make: Callable[[dict], _T], covariates: Covariates) -> _T:
     """make(covariates of one context) for all of them, stacked; once if there are none."""
     if not covariates:
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], make({}))
+        return _alone(make({}))
     return jax.vmap(make)(dict(covariates))
 
 
@@ -104,8 +104,12 @@ def in_each_context(function: Callable[..., _T], operators: BellmanOperator, val
     """
     if len(value) > 1:
         return jax.vmap(function)(operators, value)
-    alone = function(first_context(operators), value[0])
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
+    return _alone(function(first_context(operators), value[0]))
+
+
+def _alone(one: _T) -> _T:
+    """One context, as if it were stacked."""
+    return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), one)
 
 
 def first_context(stacked: _T) -> _T:
@@ -139,5 +143,5 @@ def make_scene(
 
 def single_scene(values: ActionValues) -> Scene:
     """One context."""
-    values = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], values)
+    values = _alone(values)
     return Scene(stacked_kernel(values.primitives.kernel), values)

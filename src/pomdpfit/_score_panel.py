@@ -97,14 +97,20 @@ def _choice_terms(
 ) -> Float[Array, "T N"]:
     """log pi(a_t | z_t, x_t), some periods at a time: derivatives need room for these alone."""
 
+    def all_rows(row: tuple[Array, ...]) -> Float[Array, "*b"]:
+        context, z, a, epoch, x = row
+        return taken(scene.log_choice(context, z, x, scene.epoch(epoch)), a)
+
     @jax.checkpoint
     def period(row: tuple[Array, ...]) -> Float[Array, "N"]:
-        context, z, a, epoch, x = row
-        return taken(scene.log_choice(context, z, x.T, scene.epoch(epoch)), a)
+        *others, x = row
+        return all_rows((*others, x.T))
 
     columns = (panel.context, panel.z, panel.a, panel.epoch)
     rows = (*(column.T for column in columns), x)
     T, N = panel.z.T.shape
+    if T * N <= _ROWS_AT_ONCE:  # no loop, which would be more to compile
+        return all_rows((*rows[:-1], jnp.moveaxis(x, 1, 2)))
     return jax.lax.map(period, rows, batch_size=min(T, max(1, _ROWS_AT_ONCE // N)))
 
 

@@ -13,6 +13,7 @@ from pomdpfit._fixed_point import cold_start, continuation_values, solve_round
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values_and_gap, checked_arguments
 from pomdpfit._precision import in_float64
+from pomdpfit._scene import first_context
 from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
 from pomdpfit.certificate import Certificate, certify_primitives
@@ -109,30 +110,39 @@ def solve_primitives(
     solver = Newton() if solver is None else solver
     first = None if start is None else start.coefficients
     operator = _operator(primitives, grid)
-    state = _solved_by(operator, solver, make_plan(primitives.kernel), first)
+    state = solved_state(operator, solver, make_plan(primitives.kernel), first)
     result = outcome(state, solver, throw=throw)
     values = _action_values(operator, state.coefficients)
     return Solution(values, state.coefficients, float(state.residual), int(state.steps), result)
 
 
-def solved_state(
-    primitives: Primitives,
-    grid: AbstractScheme,
+def solve_contexts(
+    operators: BellmanOperator,
     solver: AbstractSolver,
     plan: Plan,
-    start: Float[Array, "Z n c"] | None,
-) -> SolverState:
-    """The value of checked primitives, from `start` or from nothing; compiled once for a model."""
-    return _solved_by(_operator(primitives, grid), solver, plan, start)
+    start: Float[Array, "C Z n c"] | None,
+) -> tuple[Float[Array, "C *H Z n c"], SolverState]:
+    """The values that belong to operators stacked by context, and the worst way one was solved."""
+    states = []
+    for k in range(len(operators.reward)):
+        context = np.asarray(k)
+        warm = None if start is None else _value_in(start, context)
+        states.append(solved_state(_operator_in(operators, context), solver, plan, warm))
+        outcome(states[-1], solver, throw=True)
+    worst = max(states, key=lambda state: float(state.residual))
+    return _side_by_side([state.coefficients for state in states]), worst
 
 
-def _solved_by(
+def solved_state(
     operator: BellmanOperator,
     solver: AbstractSolver,
     plan: Plan,
     start: Float[Array, "Z n c"] | None,
 ) -> SolverState:
-    """Round by round: the later ones are compiled and run only where they are needed."""
+    """The value that belongs to an operator, from `start` or from nothing.
+
+    Round by round: the later ones are compiled and run only where they are needed.
+    """
     primitives = operator.primitives
     if primitives.horizon is not None:
         following = _finite(operator)
@@ -152,13 +162,20 @@ def _solved_by(
 
 
 def prepare_solve(
-    primitives: Primitives, grid: AbstractScheme, solver: AbstractSolver, plan: Plan
+    operators: BellmanOperator, solver: AbstractSolver, plan: Plan
 ) -> jax.ShapeDtypeStruct:
-    """Have the first round compiled ahead; what is returned stands for the value."""
-    operator = _operator.prepare(primitives, grid)
+    """Have the first round compiled ahead; what is returned stands for the values."""
+    context = np.asarray(0)
+    operator = _operator_in.prepare(operators, context)
+    primitives = operator.primitives
     if primitives.horizon is not None:
-        return _finite.prepare(operator)
-    return _round.prepare(operator, solver, plan, 0, cold_start(primitives, grid), 0).coefficients
+        one = _finite.prepare(operator)
+    else:
+        start = cold_start(primitives, operator.scheme)
+        one = _round.prepare(operator, solver, plan, 0, start, 0).coefficients
+    values = _side_by_side.prepare([one] * len(operators.reward))
+    _value_in.prepare(values, context)
+    return values
 
 
 def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:
@@ -204,6 +221,25 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
 _operator = program(bellman_operator)
 _round = program(solve_round)
 _finite = program(continuation_values)
+
+
+@program
+def _operator_in(operators: BellmanOperator, context: Int[ArrayLike, ""]) -> BellmanOperator:
+    if len(operators.reward) == 1:
+        return first_context(operators)
+    return jax.tree.map(lambda leaf: leaf[context], operators)
+
+
+@program
+def _value_in(
+    values: Float[Array, "C Z n c"], context: Int[ArrayLike, ""]
+) -> Float[Array, "Z n c"]:
+    return values[0] if len(values) == 1 else values[context]
+
+
+@program
+def _side_by_side(values: list[Float[Array, "*H Z n c"]]) -> Float[Array, "C *H Z n c"]:
+    return jnp.stack(values)
 
 
 @program

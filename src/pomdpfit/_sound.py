@@ -25,7 +25,12 @@ def sound_primitives(model: Model, theta: Theta) -> Primitives:
     return primitives
 
 
-@program(scatters=True)
+def prepare_sound(model: Model, theta: Theta) -> Primitives:
+    """Have that compiled ahead; what is returned stands for the primitives."""
+    return _judged.prepare(model, theta)[0]
+
+
+@program
 def _judged(model: Model, theta: Theta) -> tuple[Primitives, Bool[Array, ""]]:
     primitives = model.primitives(theta)
     return primitives, sound(primitives)

@@ -119,19 +119,19 @@ def fit(
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
-    with preparing():
+    with preparing():  # for the climbs and for second derivatives at their end
         ended = run_paths(
             likelihood, estimator, paths, restrictions, names, n_jobs, tell, width, kept
         )
-    alive = [path for path in ended if path.alive]
-    if not alive:
-        raise EstimationError(_nothing_found(likelihood, paths))
-    ranked = sorted(alive, key=lambda path: rank(path, estimator), reverse=True)
-    ranked = align_paths(space, ranked, paths[0].theta, names)
-    tell("standard errors", 0, 1)
-    estimate = finish(
-        likelihood, setting, restrictions, ranked, ended, paths, hessian=not skip_hessian
-    )
+        alive = [path for path in ended if path.alive]
+        if not alive:
+            raise EstimationError(_nothing_found(likelihood, paths))
+        ranked = sorted(alive, key=lambda path: rank(path, estimator), reverse=True)
+        ranked = align_paths(space, ranked, paths[0].theta, names)
+        tell("standard errors", 0, 1)
+        estimate = finish(
+            likelihood, setting, restrictions, ranked, ended, paths, hessian=not skip_hessian
+        )
     estimate = dataclasses.replace(
         estimate,
         fixed=tuple(fixed or ()),

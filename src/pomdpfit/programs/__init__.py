@@ -2,7 +2,7 @@
 
 from pomdpfit.programs._call import can_prepare
 from pomdpfit.programs._folder import cache_compilations, told_folder
-from pomdpfit.programs._program import forget_programs, preparing, program
+from pomdpfit.programs._program import forget_programs, preparing, program, tracing_many
 from pomdpfit.programs._store import kept_folder
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "preparing",
     "program",
     "told_folder",
+    "tracing_many",
 ]

@@ -7,6 +7,7 @@ are known by what they compute (`_jaxpr`).
 
 import dataclasses
 import enum
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = ["UnspelledError", "spelled", "still_true"]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _models: list[tuple[Model, str]] = []  # those of late, with their texts
+_answers: list[tuple[Model, float, bool]] = []  # whether a text was still true, and when
 _MANY = 8
 
 
@@ -31,20 +33,31 @@ def spelled(*values: Any) -> str:
     return _spell(values, by_value=False)
 
 
-def still_true(values: Any) -> bool:
-    """Whether models in these values compute what their texts say, asked anew.
+def still_true(values: Any, since: float) -> bool:
+    """Whether models in these values compute what their texts say, asked anew after this moment.
 
     One that reads what is outside of it may have changed since JAX has traced it: what is compiled
-    for it then belongs to this process alone.
+    for it then belongs to this process alone. An answer that is young enough serves all programs
+    that were traced before it was asked for.
     """
+    leaves = jax.tree.leaves(values, is_leaf=lambda value: isinstance(value, Model))
+    return all(_asked_anew(leaf, since) for leaf in leaves if isinstance(leaf, Model))
+
+
+def _asked_anew(model: Model, since: float) -> bool:
+    for known, asked, answer in _answers:
+        if known is model and asked >= since:
+            return answer
 
     @eqx.filter_jit  # as the method is, but new: it is traced again
     def primitives(model: Model, theta: Theta) -> Primitives:
         return built_primitives(model, theta)
 
-    leaves = jax.tree.leaves(values, is_leaf=lambda value: isinstance(value, Model))
-    models = [leaf for leaf in leaves if isinstance(leaf, Model)]
-    return all(_model(model) == _traced(model, primitives) for model in models)
+    asked = time.monotonic()
+    answer = _model(model) == _traced(model, primitives)
+    _answers.append((model, asked, answer))
+    del _answers[:-_MANY]
+    return answer
 
 
 def _spell(value: Any, *, by_value: bool) -> str:

@@ -67,7 +67,7 @@ def sweep_back(
         successor = jnp.stack(ahead.successor)[:, None, None]
         return d.at[successor, ahead.position].add(ahead.owed(block))
 
-    for run in reversed(runs(transfer, plan, one=False)):
+    for run in runs(transfer, plan, one=True):
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)

@@ -123,6 +123,7 @@ def _reads(
         if forgets(piece):
             continue
         row = jnp.asarray(piece.law)[z] if run.like is None else piece.law[run.like]
+        positions, weights = piece.position[row], piece.weight[row]
         reached = piece.successors[z if len(piece.successors) > 1 else 0]
         shifts = run.shifts(piece)
         for b, a in enumerate(piece.actions):
@@ -133,9 +134,9 @@ def _reads(
                 if sure is False:
                     continue
                 next_z = reached[b, k] if shifts is None else z + shifts[k]
-                mixed = _mixed(share, turn, piece.weight[row, b, k])
+                mixed = _mixed(share, turn, weights[b, k])
                 successor.append(next_z)
-                position.append(piece.position[row, b, k])
+                position.append(positions[b, k])
                 weight.append(mixed if sure else jnp.where(counts(next_z), mixed, 0.0))
     return Reads(successor, jnp.stack(position), jnp.stack(weight)) if successor else None
 
