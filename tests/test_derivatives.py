@@ -11,7 +11,7 @@ import pytest
 
 import pomdpfit as pf
 from helpers import random_paths
-from pomdpfit import _evaluate
+from pomdpfit import _evaluate, _likelihood
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
@@ -226,6 +226,87 @@ def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
     assert np.abs(likelihood.push(theta, rewards)[1] - there).max() > 0
     likelihood.push(theta, likelihood.space.free_directions())  # more entries than were moved
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("make", ["engine", "leased", "nested"])
+def test_scores_of_a_large_panel_are_those_of_a_small_one(make, monkeypatch):
+    """All entries at once, against a few at a time; of some entries, and of all."""
+    likelihood, theta = globals()[make]()
+    every = likelihood.space.free_directions()
+    for directions in (every, {"RC": every["RC"]}):
+        _, few = likelihood.push(theta, directions)
+        monkeypatch.setattr(_likelihood, "SMALL_PANEL", 0)
+        fresh = likelihood.on(likelihood.panel)
+        _, together = fresh.push(theta, directions)
+        monkeypatch.undo()
+        np.testing.assert_allclose(few, together, rtol=1e-12, atol=1e-12 * np.abs(few).max())
+
+
+# ---- what is kept of the last theta ---------------------------------------------------------
+
+
+@pytest.fixture
+def solves(monkeypatch):
+    """A list that grows with every solution."""
+    calls, solve = [], _evaluate.solve_contexts
+    counting = lambda *args: (calls.append(1), solve(*args))[1]
+    monkeypatch.setattr(_evaluate, "solve_contexts", counting)
+    return calls
+
+
+def test_a_theta_is_solved_once_however_much_is_asked_there(solves):
+    likelihood, theta = engine()
+    theta = theta | {"RC": np.array(2.4)}
+    found = likelihood(theta)
+    weights, directions = np.ones((4, 2)), likelihood.space.free_directions()
+    likelihood.gradient(theta, start=found.start)
+    likelihood.push(theta, directions, start=found.start)
+    likelihood.curvature(theta, weights, directions, {0: 1e-5}, start=found.start)
+    likelihood.choice_probabilities(theta, start=found.start)
+    assert len(solves) == 1
+    likelihood(theta | {"RC": np.array(2.5)})
+    assert len(solves) == 2
+    likelihood(theta)  # not the last one any more
+    assert len(solves) == 3
+
+
+def test_what_is_kept_is_what_would_be_found_again(solves):
+    """From the same start, or from the value itself, at which a solver stops at once."""
+    likelihood, theta = engine()
+    theta = theta | {"RC": np.array(2.6)}
+    first = likelihood(theta)
+    again, warm = likelihood(theta), likelihood(theta, start=first.start)
+    assert len(solves) == 1
+    fresh, kept = likelihood.on(likelihood.panel), likelihood.on(likelihood.panel)
+    assert fresh(theta).steps == first.steps == again.steps > 0
+    known = kept(theta, start=first.start)
+    assert len(solves) == 3
+    assert known.steps == warm.steps == 0
+    for other in (again, warm, known):
+        np.testing.assert_array_equal(other.start, first.start)
+        np.testing.assert_array_equal(other.choice, first.choice)
+
+
+def test_another_start_is_another_solution(solves):
+    likelihood, theta = engine()
+    theta = theta | {"RC": np.array(2.7)}
+    found = likelihood(theta)
+    elsewhere = likelihood(theta, start=found.start + 1.0)
+    assert len(solves) == 2
+    assert elsewhere.steps > 0
+    assert elsewhere.total == pytest.approx(found.total, rel=1e-10)
+
+
+def test_choices_are_not_taken_from_observations_alone(solves):
+    likelihood, theta = engine()
+    theta = theta | {"RC": np.array(2.8)}
+    alone = likelihood.terms(theta, part=Part.OBSERVATION)
+    assert len(solves) == 0
+    assert not alone.choice.any()
+    both = likelihood(theta)
+    assert len(solves) == 1
+    assert both.choice.any()
+    np.testing.assert_allclose(both.observation, alone.observation, rtol=1e-13)
 
 
 def test_what_was_found_last_is_not_sent_to_other_processes():

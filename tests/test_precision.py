@@ -12,8 +12,8 @@ import pytest
 
 DRIVER = """
 import json, os, sys
-variables = dict(os.environ)
 import jax
+variables = dict(os.environ)  # JAX sets some of its own
 import jax._src.xla_bridge as bridge
 import numpy as np
 import pomdpfit as pf
@@ -36,6 +36,11 @@ def switched_off_around(use):
     model.example()
     with jax.enable_x64(False):
         return use()
+
+def switched_off_after(make, use):
+    made = make()
+    jax.config.update("jax_enable_x64", False)
+    return use(made)
 
 def switched_on_before(use):
     jax.config.update("jax_enable_x64", True)
@@ -94,6 +99,8 @@ OTHER = {
     "switched on": "[model.example() and x64()]",
     "left on": "[switched_on_before(model.example) and x64()]",
     "config": f"switched_off_later(lambda: {PUBLIC['filter_beliefs']})",
+    "built": "switched_off_after(lambda: pf.Likelihood(model, panel, prior=prior), "
+    "lambda likelihood: likelihood(theta))",
     "context": f"switched_off_around(lambda: {PUBLIC['filter_beliefs']})",
 }
 
@@ -155,6 +162,12 @@ def test_switching_them_off_after_first_use_is_an_error_that_names_the_setting(f
     kind, message = fresh["other:config"]
     assert kind == "PrecisionError"
     assert "jax.config" in message
+    assert "64-bit" in message
+
+
+def test_a_likelihood_that_is_built_asks_for_them_at_every_call(fresh):
+    kind, message = fresh["other:built"]
+    assert kind == "PrecisionError"
     assert "64-bit" in message
 
 
