@@ -287,6 +287,47 @@ def test_what_is_kept_is_what_would_be_found_again(solves):
         np.testing.assert_array_equal(other.choice, first.choice)
 
 
+def test_arrays_that_are_written_into_are_not_taken_for_what_they_were(solves):
+    likelihood, theta = engine()
+    mine = {name: np.array(leaf) for name, leaf in theta.items()}
+    before = likelihood(mine).total
+    mine["RC"][...] = 2.9
+    assert likelihood(mine).total == likelihood(theta | {"RC": np.array(2.9)}).total != before
+    assert len(solves) == 2
+    weights, directions = np.ones((4, 2)), likelihood.space.free_directions()
+    ask = lambda: likelihood.complete_information(mine, weights, directions, part=Part.OBSERVATION)
+    likelihood.pull(mine, weights, tuple(directions), part=Part.OBSERVATION)
+    weights[...] = 2.0
+    np.testing.assert_allclose(
+        ask(),
+        likelihood.on(likelihood.panel).complete_information(
+            mine, weights, directions, part=Part.OBSERVATION
+        ),
+        rtol=1e-12,
+    )
+
+
+def test_rows_are_scored_in_three_entries_as_in_all_of_them():
+    """Fewer than programs are made for, and no other entry is free."""
+    likelihood, theta = engine()
+    names = ("RC", "cost")
+    held = likelihood.space.fix({n: theta[n] for n in theta if n not in names})
+    alone = pf.Likelihood(
+        likelihood.model,
+        likelihood.panel,
+        grid=likelihood.grid,
+        prior=pf.CommonPrior(),
+        space=held,
+        solver=EXACT,
+    )
+    assert alone.space.free_leaves == names
+    directions = alone.space.free_directions()
+    _, by_row = alone.push_rows(theta, directions)
+    _, by_agent = alone.push(theta, directions)
+    assert by_row.shape[-1] == 3
+    np.testing.assert_allclose(by_row.sum(axis=1), by_agent, atol=1e-12 * np.abs(by_agent).max())
+
+
 def test_another_start_is_another_solution(solves):
     likelihood, theta = engine()
     theta = theta | {"RC": np.array(2.7)}

@@ -186,7 +186,7 @@ class Likelihood(MovableLikelihood):
             return result, {name: leaves[name] for name in names}
         pulled = _likelihood.pull(point, free, self._filled(weights))
         if point.value is None:  # small, and asked for next where a search begins
-            point.pulled = weights, pulled
+            point.pulled = weights.copy(), pulled
         result = self._result(point, pulled.terms, counts)
         return result, {name: finite_derivative(pulled.gradient[name]) for name in names}
 

@@ -30,7 +30,9 @@ class LastPoint(Point):
         ground: Ground | None = None,
     ) -> None:
         super().__init__(problem, theta, value, data, ground)
-        self.residual, self.steps, self._start = residual, steps, start
+        self.residual, self.steps = residual, steps
+        # A copy, as theta is one: who asked may write into it before asking again.
+        self._start = np.array(start) if isinstance(start, np.ndarray) else start
         self.scores: KeptScores | None = None
         self.moved: KeptMoves | None = None
         self.pulled: tuple[Float[np.ndarray, "N 2"], Pulled] | None = None

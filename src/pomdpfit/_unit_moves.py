@@ -58,8 +58,8 @@ def _directions(moving: dict, entries: Int[np.ndarray, "t"]) -> dict[str, np.nda
 def joined(parts: Iterable[UnitMoves], wanted: Bool[np.ndarray, "e"]) -> UnitMoves:
     """Moves along all entries, zero along those that are not wanted."""
     parts = list(parts)
-    if wanted.all() and len(parts) == 1:
-        return parts[0]
+    if wanted.all() and len(parts[0].moves.stage.x0) == len(wanted):
+        return parts[0]  # as it is
 
     def spread(*leaves: Array) -> np.ndarray:
         everywhere = np.zeros((len(wanted), *leaves[0].shape[1:]))
