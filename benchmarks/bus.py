@@ -14,7 +14,7 @@ import pomdpfit as pf
 from benchmarks.size import Size
 from benchmarks.timing import Repeated, Work
 from pomdpfit._bellman import bellman_operator
-from pomdpfit._solve import solved_state
+from pomdpfit._solve import make_operator, solved_state
 from pomdpfit.solvers import make_plan
 
 _TIMES = 20
@@ -61,7 +61,7 @@ def solver_alone(solution: pf.Solution, solver: object, start: object | None = N
     """The compiled solver on primitives that are at hand, without the checks of pf.solve."""
     primitives, grid = solution.primitives, solution.grid
     plan = make_plan(primitives.kernel)
-    return lambda: solved_state(primitives, grid, solver, plan, start)
+    return lambda: solved_state(make_operator(primitives, grid), solver, plan, start)
 
 
 def bus_model(size: Size) -> pf.models.EngineReplacement:

@@ -109,7 +109,7 @@ def solve_primitives(
     grid = checked_grid(primitives, grid)
     solver = Newton() if solver is None else solver
     first = None if start is None else start.coefficients
-    operator = _operator(primitives, grid)
+    operator = make_operator(primitives, grid)
     state = solved_state(operator, solver, make_plan(primitives.kernel), first)
     result = outcome(state, solver, throw=throw)
     values = _action_values(operator, state.coefficients)
@@ -218,7 +218,7 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
 
 
 # Made once for all rounds, and for what is read off the value that they end with.
-_operator = program(bellman_operator)
+make_operator = program(bellman_operator)
 _round = program(solve_round)
 _finite = program(continuation_values)
 
