@@ -14,6 +14,7 @@ import numpy as np
 import pomdpfit as pf
 from benchmarks.bus import application, bus_model, bus_panel, solver_alone
 from benchmarks.general import random_model
+from benchmarks.likelihood import anew
 from benchmarks.row import Row
 from benchmarks.size import Size
 from benchmarks.timing import Work, side_by_side
@@ -95,4 +96,4 @@ def _gradient(model: pf.Model, size: Size) -> Work:
     likelihood = pf.Likelihood(model, panel, prior=prior, grid=pf.Smooth(min(size.nodes, 13)))
     theta = model.example()
     start = likelihood(theta).start
-    return lambda: likelihood.gradient(theta, start=start)[1].to_numpy()
+    return anew(likelihood, lambda: likelihood.gradient(theta, start=start)[1].to_numpy())

@@ -4,7 +4,17 @@ import pomdpfit as pf
 from benchmarks.bus import bus_model, bus_panel, bus_unit, moved
 from benchmarks.row import Row
 from benchmarks.size import Size
-from benchmarks.timing import side_by_side
+from benchmarks.timing import Work, side_by_side
+
+
+def anew(likelihood: pf.Likelihood, work: Work) -> Work:
+    """Work at a theta as if the likelihood had not been there before."""
+
+    def forgetful() -> object:
+        likelihood.forget()
+        return work()
+
+    return forgetful
 
 
 def rows(size: Size) -> list[Row]:
@@ -13,12 +23,15 @@ def rows(size: Size) -> list[Row]:
     likelihood = pf.Likelihood(model, panel, prior=prior, grid=pf.Smooth(size.nodes))
     start = likelihood(model.example()).start
     theta = moved(model.example())
+    value = lambda: likelihood(theta, start=start).choice
+    gradient = lambda: likelihood.gradient(theta, start=start)[1].to_numpy()
+    scores = lambda: likelihood.scores(theta, start=start)[1].to_numpy()
     seconds = side_by_side(
         {
             "unit": bus_unit(size),
-            "value": lambda: likelihood(theta, start=start).choice,
-            "gradient": lambda: likelihood.gradient(theta, start=start)[1].to_numpy(),
-            "scores": lambda: likelihood.scores(theta, start=start)[1].to_numpy(),
+            "value": anew(likelihood, value),
+            "gradient": anew(likelihood, gradient),
+            "scores": anew(likelihood, scores),
         },
         size.repetitions,
     )

@@ -78,6 +78,7 @@ def gradient_case(size: Size, agents: int) -> dict[str, Any]:
     likelihood = pf.Likelihood(bus_model(size), panel, prior=prior, grid=pf.Smooth(21))
     theta = bus_model(size).example()
     start = likelihood(theta).start
+    likelihood.forget()
     forget_programs()
     gc.collect()
     return {

@@ -242,6 +242,19 @@ def test_scores_of_a_large_panel_are_those_of_a_small_one(make, monkeypatch):
         np.testing.assert_allclose(few, together, rtol=1e-12, atol=1e-12 * np.abs(few).max())
 
 
+def test_second_derivatives_ask_for_moves_that_scores_did_not_need(monkeypatch):
+    """Of a large panel too, whose scores are zero in what was not asked for."""
+    likelihood, theta = engine()
+    every, weights = likelihood.space.free_directions(), np.ones((4, 2))
+    known = likelihood.curvature(theta, weights, every, {0: 1e-5})
+    for rows in (_likelihood.SMALL_PANEL, 0):
+        monkeypatch.setattr(_likelihood, "SMALL_PANEL", rows)
+        fresh = likelihood.on(likelihood.panel)
+        fresh.push(theta, {"RC": every["RC"]})
+        found = fresh.curvature(theta, weights, every, {0: 1e-5})
+        np.testing.assert_allclose(found, known, atol=1e-9 * np.abs(known).max(), rtol=0)
+
+
 # ---- what is kept of the last theta ---------------------------------------------------------
 
 

@@ -430,6 +430,21 @@ def test_the_belief_goes_on_from_one_context_to_the_next(model):
     np.testing.assert_allclose(ll.belief[here], belief[here], atol=1e-12)
 
 
+@pytest.mark.parametrize("part", [Part.OBSERVATION, Part.BOTH])
+def test_panels_with_other_covariates_share_no_derivatives(part):
+    """At zero coefficients the values are the same, and their moves are not."""
+    still = {**TRUTH, "price": 0.0, "tilt": 0.0, "w": 0.0}
+    first = pf.Likelihood(MARKET, MOVING, prior=KNOWN_X0, grid=GRID)
+    directions = first.space.free_directions()
+    other = market_panel().with_covariates(w=3.0 * W)
+    moved = first.on(other)
+    before = first.push(still, directions, part=part)[1]
+    fresh = pf.Likelihood(MARKET, other, prior=KNOWN_X0, grid=GRID)
+    known = fresh.push(still, directions, part=part)[1]
+    assert np.abs(known - before).max() > 1e-3
+    np.testing.assert_allclose(moved.push(still, directions, part=part)[1], known, atol=1e-10)
+
+
 def test_what_theta_says_of_a_covariate_does_not_matter_beside_a_panel():
     both = [
         pf.log_likelihood(MARKET, {**TRUTH, "w": w}, MOVING, prior=KNOWN_X0, grid=GRID).total

@@ -19,7 +19,7 @@ from pomdpfit._entries_of_leaves import count_entries, entries_along, entries_of
 from pomdpfit._errors import ImpossibleObservationError, ModelError, PanelError
 from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
-from pomdpfit._last_point import KeptMoves, KeptScores, LastPoint
+from pomdpfit._last_point import KeptMoves, KeptScores, KeptSlope, LastPoint
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
@@ -112,6 +112,10 @@ class Likelihood(MovableLikelihood):
         """Without what was found at the last theta: other processes find their own."""
         return self.__dict__ | {"_last": None}
 
+    def forget(self) -> None:
+        """Let go what was found at the last theta, and its memory."""
+        self._last = None
+
     def on(
         self, panel: Panel, contexts: Mapping[str, Float[np.ndarray, "C"]] | None = None
     ) -> "Likelihood":
@@ -186,7 +190,7 @@ class Likelihood(MovableLikelihood):
             return result, {name: leaves[name] for name in names}
         pulled = _likelihood.pull(point, free, self._filled(weights))
         if point.value is None:  # small, and asked for next where a search begins
-            point.pulled = weights.copy(), pulled
+            point.pulled = KeptSlope(weights.copy(), pulled.stage, pulled.back)
         result = self._result(point, pulled.terms, counts)
         return result, {name: finite_derivative(pulled.gradient[name]) for name in names}
 
@@ -202,14 +206,14 @@ class Likelihood(MovableLikelihood):
         if part != Part.OBSERVATION or self.prior.needs_policy:
             return None
         point, free = self._at(theta, part, None), self._free(tuple(directions))
-        if point.pulled is None or not np.array_equal(point.pulled[0], weights):
-            self.pull(theta, weights, tuple(directions), part=part)
-        assert point.pulled is not None
-        (_, pulled), point.pulled = point.pulled, None
+        known, point.pulled = point.pulled, None
+        if known is None or not np.array_equal(known.weights, weights):
+            pulled = _likelihood.pull(point, free, self._filled(weights))
+            known = KeptSlope(weights, pulled.stage, pulled.back)
         along = self._along(point, free, directions)
         wanted = entries_of(along)
         moves = joined(self._moves(point, free, wanted), wanted).moves.stage
-        return complete_information(pulled.stage, pulled.back, moves, along)
+        return complete_information(known.stage, known.back, moves, along)
 
     def push(
         self,
@@ -382,8 +386,9 @@ class Likelihood(MovableLikelihood):
         if last is not None and last.answers(theta, start, with_choices=with_choices):
             return last
         self._last = None  # two at a time would be too many
-        self._last = self._solved(self._checked(theta), start, with_choices=with_choices)
-        return self._last
+        point = self._solved(self._checked(theta), start, with_choices=with_choices)
+        self._last = point  # another thread may put its own there
+        return point
 
     def _solved(
         self, theta: dict[str, np.ndarray], start: Array | None, *, with_choices: bool
@@ -433,7 +438,8 @@ class Likelihood(MovableLikelihood):
         counts = np.ones(there, dtype=bool) if weighed is None else weighed
         refuse_lost(self.panel, belief, counts)
         if np.isneginf(observation[counts]).any():
-            why = lambda: self._explain(point.theta, observation, belief, counts)
+            theta = point.theta
+            why = lambda: self._explain(theta, observation, belief, counts)
             raise ImpossibleObservationError(why)
         refuse_not_finite(self.panel, observation, choice, counts)
         return LogLikelihood(

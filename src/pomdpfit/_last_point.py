@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pomdpfit._likelihood import MovedValue, Pulled, Scores
+from pomdpfit._likelihood import MovedValue, Scores
 from pomdpfit._point import Place, Point, same_value
 from pomdpfit._problem import Ground, Problem
-from pomdpfit._stage import Data, Value
+from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Bool, Float
 
 
@@ -35,7 +35,7 @@ class LastPoint(Point):
         self._start = np.array(start) if isinstance(start, np.ndarray) else start
         self.scores: KeptScores | None = None
         self.moved: KeptMoves | None = None
-        self.pulled: tuple[Float[np.ndarray, "N 2"], Pulled] | None = None
+        self.pulled: KeptSlope | None = None
 
     def answers(
         self, theta: dict[str, np.ndarray], start: Array | None, *, with_choices: bool
@@ -52,8 +52,18 @@ class LastPoint(Point):
             return True
         if start is None or not same_value(start, self.value):
             return False
-        self._start, self.steps = start, 0
+        self._start = self.value
+        if self.problem.model.horizon() is None:
+            self.steps = 0
         return True
+
+
+class KeptSlope(NamedTuple):
+    """The slope of a weighted sum in the stage."""
+
+    weights: Float[np.ndarray, "N 2"]
+    stage: Stage
+    back: Stage
 
 
 class KeptScores(NamedTuple):

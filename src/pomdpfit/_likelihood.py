@@ -88,6 +88,10 @@ class MovedValue(NamedTuple):
     entries: Int[np.ndarray, "w"]
     value: Float[np.ndarray, "w C *H Z n c"]
 
+    def only(self, these: Bool[np.ndarray, "w"]) -> "MovedValue":
+        """Along some of them."""
+        return MovedValue(self.entries[these], self.value[these])
+
     def along(self, directions: Float[np.ndarray, "p e"]) -> Float[np.ndarray, "p C *H Z n c"]:
         """And along directions that have no others."""
         return np.tensordot(directions[:, self.entries], self.value, 1)
@@ -103,7 +107,11 @@ def scores(
         terms, found = _push_agents(point.stage, along.stage, point.data)
         by_entry[entries] = np.asarray(found)[: len(entries)]
         moved.append((entries, along.value))
-    return Scores(terms, by_entry), None if point.value is None else _moved_value(moved)
+    if point.value is None:
+        return Scores(terms, by_entry), None
+    value = _moved_value(moved)
+    known = wanted[value.entries]  # along the others it was not asked how it moves
+    return Scores(terms, by_entry), value if known.all() else value.only(known)
 
 
 def moved_value(moves: Iterable[UnitMoves]) -> MovedValue:

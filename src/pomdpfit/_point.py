@@ -46,11 +46,6 @@ class Point:
         if ground is not None:
             self.ground = ground
 
-    @property
-    def place(self) -> Place:
-        """By which it is known: other data may be seen from it."""
-        return Place(self.theta, self.value)
-
     @functools.cached_property
     def ground(self) -> Ground:
         """What theta alone makes of the model."""

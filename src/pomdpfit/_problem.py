@@ -163,11 +163,9 @@ class Problem(eqx.Module):
 
         return moves
 
-    def move_ground(
-        self, theta: Theta, data: Data, directions: dict, *, with_choices: bool
-    ) -> Ground:
-        """How it moves along p directions."""
-        along = self._ground_along(theta, directions, data, with_choices=with_choices)
+    def move_ground(self, theta: Theta, data: Data, directions: dict) -> Ground:
+        """How it moves along p directions, where choices count."""
+        along = self._ground_along(theta, directions, data, with_choices=True)
         return jax.lax.map(along, directions)
 
     def move_stage(

@@ -101,7 +101,7 @@ def _move_observations(problem: Problem, moving: dict, fixed: dict, data: Data) 
 def _move_ground(
     problem: Problem, moving: dict, fixed: dict, data: Data, directions: dict
 ) -> Ground:
-    return problem.move_ground(moving | fixed, data, directions, with_choices=True)
+    return problem.move_ground(moving | fixed, data, directions)
 
 
 @program
@@ -133,13 +133,16 @@ class SharedMoves:
         self, point: Point, free: tuple[str, ...], wanted: Bool[np.ndarray, "e"]
     ) -> list[UnitMoves]:
         """The moves, from memory where they were found here before."""
+        contexts = {name: np.asarray(values) for name, values in point.data.covariates.items()}
+        here = Place(point.theta | contexts, point.value)
         if self._found is not None:
             there, known, found, moves = self._found
             enough = known == free and not (wanted & ~found).any()
             # Priors by agent have a row for each of them, which do not move: as many will do.
             rows = moves[0].moves.stage.x0.shape[1]
-            if enough and there.same(point.place) and rows in {1, len(point.data.prior)}:
+            if enough and there.same(here) and rows in {1, len(point.data.prior)}:
                 return moves
+        self._found = None  # two at a time would be too many
         moves = list(unit_moves(point, free, wanted))
-        self._found = point.place, free, wanted, moves
+        self._found = here, free, wanted, moves
         return moves

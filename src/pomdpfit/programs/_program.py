@@ -2,9 +2,8 @@
 
 XLA has two ways to write code for a CPU. Its newer one (fusion emitters) takes up to twice as long
 to compile, and what it makes of our gathers and scans is no faster: so it is switched off, program
-by program, where jaxlib knows the option. Programs that scatter are faster with it, and may
-ask for it; multipliers do without, which saves more in compiling than it costs. Figures are in
-docs/speed.md.
+by program, where jaxlib knows the option. Scatters would run faster with it, which saves less than
+it costs to compile. Figures are in docs/speed.md.
 
 Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
 then compiled side by side, while others are still traced. Where programs are kept on disk
@@ -39,31 +38,24 @@ _MOST_AT_A_TIME = 4
 
 
 @overload
-def program(
-    function: Callable[_P, _R], *, name: str = "", scatters: bool = False
-) -> "Program[_P, _R]": ...
+def program(function: Callable[_P, _R], *, name: str = "") -> "Program[_P, _R]": ...
 @overload
-def program(
-    *, name: str = "", scatters: bool = False
-) -> "Callable[[Callable[_P, _R]], Program[_P, _R]]": ...
-def program(
-    function: Callable[_P, _R] | None = None, *, name: str = "", scatters: bool = False
-) -> Any:
+def program(*, name: str = "") -> "Callable[[Callable[_P, _R]], Program[_P, _R]]": ...
+def program(function: Callable[_P, _R] | None = None, *, name: str = "") -> Any:
     """`eqx.filter_jit` for what takes long to compile.
 
-    name      of the function, if it has none of its own
-    scatters  whether it scatters
+    name  of the function, if it has none of its own
     """
     if function is None:
-        return functools.partial(program, name=name, scatters=scatters)
-    return Program(function, name or f"{function.__module__}.{function.__qualname__}", scatters)
+        return functools.partial(program, name=name)
+    return Program(function, name or f"{function.__module__}.{function.__qualname__}")
 
 
 class Program(Generic[_P, _R]):
     """A function with its compiled forms, one for each signature of a call."""
 
-    def __init__(self, function: Callable[_P, _R], name: str, scatters: bool) -> None:
-        self._function, self._name, self._scatters = function, name, scatters
+    def __init__(self, function: Callable[_P, _R], name: str) -> None:
+        self._function, self._name = function, name
         self._ready: dict[Hashable, Ready] = {}
         self._jitted: Callable | None = None
         self.__name__ = getattr(function, "__name__", "program")
@@ -133,7 +125,7 @@ class Program(Generic[_P, _R]):
             read = read_by_jax()
             compiled = lowered.compile()
             if store is not None and path is not None and read_by_jax() == read:
-                with contextlib.suppress(Exception):  # of a user's model
+                with contextlib.suppress(Exception):  # of a user's model, traced here again
                     if still_true(args, since=traced):
                         store.write(path, compiled, result(), arrays)
             return compiled
@@ -152,7 +144,7 @@ class Program(Generic[_P, _R]):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {} if self._scatters else _options()
+        return _options()
 
 
 @dataclasses.dataclass
