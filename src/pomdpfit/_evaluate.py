@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -149,13 +150,14 @@ class Likelihood(MovableLikelihood):
             primitives = [prepare_sound(self.model, each) for each in self._in_contexts(theta)]
             moves = _find_moves.prepare([here.kernel for here in primitives], self._data.panel)
             data = self._data._replace(moves=moves)
-            moving, fixed = Point(problem, theta, None, data).halves(self._free(()))
             weights = self._filled(np.ones((self.panel.agent_count, 2)))
             for with_choices in sorted({Part.CHOICE in part for part in parts}):
-                ground, value = make_ground.prepare(problem, theta, data, with_choices), None
+                ground = make_ground.prepare(problem, theta, data, with_choices)
+                value: Any = None  # its shape
                 if with_choices:
                     value = prepare_solve(ground.operators, self._solver, problem.plan)
-                _likelihood.prepare(problem, moving, fixed, ground, value, data, weights)
+                point = Point(problem, theta, value, data, ground)
+                _likelihood.prepare(point, self._free(()), weights)
 
     def __call__(self, theta: Theta, *, start: Array | None = None) -> LogLikelihood:
         """The terms at theta."""

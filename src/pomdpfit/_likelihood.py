@@ -18,7 +18,7 @@ from pomdpfit._agent_scores import agent_scores
 from pomdpfit._entries_of_leaves import count_entries
 from pomdpfit._plain_score import plain_pull_score, plain_score
 from pomdpfit._point import Point, make_stage
-from pomdpfit._problem import Ground, Problem
+from pomdpfit._problem import Problem
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Bool, Float, Int
@@ -204,20 +204,14 @@ _push_agents = _PlainFirst(
 _push_rows = eqx.filter_jit(functools.partial(push_score, parts=Terms.by_row))
 
 
-def prepare(
-    problem: Problem,
-    moving: dict,
-    fixed: dict,
-    ground: Ground,
-    value: jax.ShapeDtypeStruct | None,
-    data: Data,
-    weights: Array,
-) -> None:
-    """Have all of the above compiled side by side; of ground and value only shapes are known."""
+def prepare(point: Point, free: tuple[str, ...], weights: Array) -> None:
+    """Have all of the above compiled side by side, for a point of which only shapes are known."""
+    problem, ground, value, data = point.problem, point.ground, point.value, point.data
+    moving, fixed = point.halves(free)
     if value is None:
         _pull_observations.prepare(problem, moving, fixed, data, weights)
     stage = make_stage.prepare(problem, ground, value, data)
-    moved = prepare_unit_moves(problem, moving, fixed, ground, value, data)
+    moved = prepare_unit_moves(point, free)
     if value is not None and data.panel.z.size > SMALL_PANEL:
         entries = count_entries(moving.values())
         all_entries = lambda leaf: jax.ShapeDtypeStruct((entries, *leaf.shape[1:]), leaf.dtype)

@@ -72,15 +72,10 @@ def joined(parts: Iterable[UnitMoves], wanted: Bool[np.ndarray, "e"]) -> UnitMov
     return UnitMoves(np.arange(len(wanted)), moves)
 
 
-def prepare_unit_moves(
-    problem: Problem,
-    moving: dict,
-    fixed: dict,
-    ground: Ground,
-    value: jax.ShapeDtypeStruct | None,
-    data: Data,
-) -> Stage:
+def prepare_unit_moves(point: Point, free: tuple[str, ...]) -> Stage:
     """Have the programs compiled ahead; what is returned stands for the moves of a stage."""
+    problem, ground, value, data = point.problem, point.ground, point.value, point.data
+    moving, fixed = point.halves(free)
     if value is None:
         return _move_observations.prepare(problem, moving, fixed, data)
     directions = _directions(moving, np.zeros(1, dtype=int))

@@ -97,7 +97,7 @@ class Program(Generic[_P, _R]):
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
             return self._function(*args, **kwargs)  # part of a larger program
         if self._jitted is None:
-            self._jitted = eqx.filter_jit(self._function, **self._settings)
+            self._jitted = eqx.filter_jit(self._function, **_options())
         return self._jitted(*args, **kwargs)
 
     def _made(self, call: Call, args: tuple, *, ahead: bool) -> "Ready":
@@ -117,7 +117,7 @@ class Program(Generic[_P, _R]):
         # key, for one that was read there cannot be written again.
         name = self.__name__ if path is None else f"{self.__name__}_{path.name[:16]}"
         flat, result = traced_result(self._function, call, name)
-        lowered = jax.jit(flat, **self._settings).lower(*call.sketches())
+        lowered = jax.jit(flat, **_options()).lower(*call.sketches())
         traced = time.monotonic()
         arrays = [sketch(leaf) for leaf in jax.tree.leaves(lowered.out_info)]
 
@@ -138,13 +138,9 @@ class Program(Generic[_P, _R]):
         if store is None:
             return None
         try:
-            return store.path(spelled(self._name, self._settings, args))
+            return store.path(spelled(self._name, _options(), args))
         except Exception:  # what a user's model holds is anything: no reason to fail
             return None
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        return _options()
 
 
 @dataclasses.dataclass
