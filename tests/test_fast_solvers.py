@@ -72,9 +72,14 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
+@pytest.mark.parametrize(
+    "grid", [pf.Linear(9), pf.Smooth(9), pf.Linear(21), pf.Smooth(17)], ids=str
+)
 def test_the_solution_is_that_of_value_iteration(name, grid):
-    """Two methods, one fixed point: to residual / (1 - beta) of each."""
+    """Two methods, one fixed point: to residual / (1 - beta) of each.
+
+    From 17 nodes on there is a coarse grid, too.
+    """
     model = primitives(KERNELS[name]())
     fast = solve_primitives(model, grid, pf.Newton())
     plain = solve_primitives(model, grid, pf.RelativeValueIteration())
@@ -195,10 +200,13 @@ def test_the_bus_takes_few_newton_steps():
     """At discount 0.9999, where value iteration takes more than a thousand sweeps."""
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
     theta = model.example()
-    cold = pf.solve(model, theta, grid=pf.Linear(31))
-    assert cold.steps <= 9
     moved = {**theta, "RC": theta["RC"] * 1.02, "cost": theta["cost"] * 1.02}
-    assert pf.solve(model, moved, grid=pf.Linear(31), start=cold).steps <= 4
+    for coarse_first, cold_steps, warm_steps in ((False, 9, 4), (True, 3, 2)):
+        solver = pf.Newton(coarse_first=coarse_first)
+        cold = pf.solve(model, theta, grid=pf.Linear(31), solver=solver)
+        assert cold.steps <= cold_steps
+        warm = pf.solve(model, moved, grid=pf.Linear(31), solver=solver, start=cold)
+        assert warm.steps <= warm_steps
 
 
 def sticky(seed, states=0.99, discount=0.9999, stays=0.0):

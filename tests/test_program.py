@@ -33,12 +33,12 @@ def test_a_program_is_the_function_and_is_compiled_once():
 
 def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
     monkeypatch.setattr(_program, "_QUICK", {"xla_no_such_option": False})
-    _program._options.cache_clear()
+    _program._tried.cache_clear()
     try:
         assert _program._options() == {}
         np.testing.assert_array_equal(program(lambda x: x + 1)(jnp.ones(2)), np.full(2, 2.0))
     finally:
-        _program._options.cache_clear()
+        _program._tried.cache_clear()
 
 
 def test_what_is_prepared_is_not_traced_again():

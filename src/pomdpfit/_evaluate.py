@@ -88,7 +88,7 @@ class Likelihood(MovableLikelihood):
         self.space = own | self.prior.space(labels_of(model, sketch.states)).as_in(given)
         self.prior.check(sketch)
         self.grid = checked_grid(sketch, grid)
-        self._solver = Newton() if solver is None else solver
+        self._solver = Newton(coarse_first=False) if solver is None else solver
         self._sketch = sketch
         self._problem = Problem(model, self.prior.rule(), self.grid, make_plan(sketch.kernel))
         self._shared_moves: SharedMoves | None = None

@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 import jax
 
 from pomdpfit._errors import PrecisionError
+from pomdpfit._whole_loops import ask_for_whole_loops
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -18,7 +19,11 @@ _switched_on = False
 
 
 def require_float64() -> None:
-    """Enable 64-bit floats in JAX, or say plainly that the user has turned them off."""
+    """Enable 64-bit floats in JAX, or say plainly that the user has turned them off.
+
+    Whoever comes first comes before JAX, mostly: the time for what it reads once.
+    """
+    ask_for_whole_loops()
     global _switched_on  # noqa: PLW0603  (one flag for one process-wide JAX setting)
     if jax.config.read("jax_enable_x64"):
         _switched_on = True

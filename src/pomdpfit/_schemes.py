@@ -59,6 +59,12 @@ class AbstractScheme(abc.ABC):
         """Positions among the n * c coefficients, and weights, of the value at x."""
 
     @abc.abstractmethod
+    def carried(
+        self, to: "AbstractScheme", states: int
+    ) -> tuple[Int[Array, "n V"], Float[Array, "n V c"]]:
+        """Positions and weights of the coefficients, on another grid of this kind, of V."""
+
+    @abc.abstractmethod
     def perspective(
         self, kernel: Float[Array, "*b K S S"]
     ) -> tuple[Int[Array, "*b K n V"], Float[Array, "*b K n V c"]]:
@@ -89,6 +95,11 @@ class Linear(AbstractScheme):
     def basis(self, x):  # type: ignore[no-untyped-def]
         """Barycentric weights."""
         return _grid.locate(x, self.resolution)
+
+    def carried(self, to, states):  # type: ignore[no-untyped-def]
+        """The values at the other nodes."""
+        position, weight = self.basis(to.beliefs(states))
+        return position, weight[..., None]
 
     @functools.partial(jax.jit, static_argnums=0)
     def perspective(self, kernel):  # type: ignore[no-untyped-def]
@@ -138,6 +149,12 @@ class Smooth(AbstractScheme):
         """The cubic Hermite basis."""
         left, t = self._cell(x[..., 1])
         return _hermite_positions(left), _hermite(t)
+
+    def carried(self, to, states):  # type: ignore[no-untyped-def]
+        """The values at the other nodes, and the slopes times the width of a cell there."""
+        left, t = self._cell(to.beliefs(states)[:, 1])
+        slope = self.resolution / to.resolution * _hermite_derivative(t)
+        return _hermite_positions(left), jnp.stack([_hermite(t), slope], axis=-1)
 
     @functools.partial(jax.jit, static_argnums=0)
     def perspective(self, kernel):  # type: ignore[no-untyped-def]

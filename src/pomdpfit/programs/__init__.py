@@ -2,7 +2,13 @@
 
 from pomdpfit.programs._call import can_prepare
 from pomdpfit.programs._folder import cache_compilations, told_folder
-from pomdpfit.programs._program import forget_programs, preparing, program, tracing_many
+from pomdpfit.programs._program import (
+    forget_programs,
+    preparing,
+    program,
+    tracing_many,
+    whole_loops,
+)
 from pomdpfit.programs._store import kept_folder
 
 __all__ = [
@@ -14,4 +20,5 @@ __all__ = [
     "program",
     "told_folder",
     "tracing_many",
+    "whole_loops",
 ]

@@ -24,6 +24,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from pomdpfit.programs import _store
 from pomdpfit.programs._call import Call, Result, sketch, take_apart, traced_result
@@ -138,7 +139,7 @@ class Program(Generic[_P, _R]):
         if store is None:
             return None
         try:
-            return store.path(spelled(self._name, _options(), args))
+            return store.path(spelled(self._name, _options(), whole_loops(), args))
         except Exception:  # what a user's model holds is anything: no reason to fail
             return None
 
@@ -229,13 +230,24 @@ def _side_by_side() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, min(_MOST_AT_A_TIME, os.cpu_count() or 1)), "compiler")
 
 
-@functools.cache
 def _options() -> dict[str, Any]:
     """Asked for at the first call: what is imported starts no device."""
+    return {"compiler_options": _QUICK} if _tried() is not None else {}
+
+
+@functools.cache
+def _tried() -> str | None:
+    """A loop as it is compiled with the quick options; None where they mean nothing."""
     if jax.default_backend() != "cpu":
-        return {}
+        return None
+    loop = lambda x: jax.lax.fori_loop(0, 1000, lambda _, x: 0.5 * jnp.roll(x, 1), x)
     try:
-        jax.jit(lambda: 0, compiler_options=_QUICK).lower().compile()
+        lowered = jax.jit(loop, compiler_options=_QUICK).lower(jax.ShapeDtypeStruct((1000,), float))
+        return lowered.compile().as_text()
     except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
-        return {}
-    return {"compiler_options": _QUICK}
+        return None
+
+
+def whole_loops() -> bool:
+    """Whether loops are compiled as one piece of code: see `_whole_loops`, which may come late."""
+    return "xla_cpu_small_call" in (_tried() or "")

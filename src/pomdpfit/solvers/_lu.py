@@ -33,6 +33,11 @@ def solve(matrix: Float[Array, "m m"], right: Columns) -> Columns:
     return factored(matrix)(right)
 
 
+def small_solve(matrix: Float[Array, "m m"], right: Columns) -> Columns:
+    """The same where there is mostly one equation: no call of LAPACK for a quotient."""
+    return right / matrix[0, 0] if len(matrix) == 1 else solve(matrix, right)
+
+
 def inverse(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """matrix^-1."""
     return solve(matrix, jnp.eye(len(matrix)))
