@@ -19,8 +19,10 @@ PLAIN = pf.Newton(coarse_first=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def float64():
+def float64_on_a_cpu():
     jax.config.update("jax_enable_x64", True)
+    if jax.default_backend() != "cpu":
+        pytest.skip("on other devices all grids take as long: there is no coarse one")
 
 
 @pytest.fixture(scope="module")

@@ -365,7 +365,7 @@ def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():
     there = checked_primitives(model, {"RC": -0.656, "cost": [-26.2, 11.0], **dynamics})
     image, transfer = bellman_operator(there, near.grid).with_derivative(near.coefficients)
     gap, plan = image - near.coefficients, make_plan(there.kernel)
-    change = jax.jit(lambda gap: _newton.ordered_step(transfer, plan, gap, 1))(gap)
+    change = jax.jit(lambda gap: _newton.ordered_step(transfer, plan, gap, 1, _newton._LEAVE))(gap)
     left = gap - change + transfer(change)
     assert jnp.abs(left).max() < 0.2 * jnp.abs(gap).max()
 
@@ -373,6 +373,7 @@ def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():
 @pytest.mark.parametrize("grid", [pf.Linear(15), pf.Smooth(15)])
 def test_newton_mends_sweeps_with_too_few_passes(grid, monkeypatch):
     monkeypatch.setattr(_newton, "_LEAVE", 0.5)
+    monkeypatch.setattr(_newton, "_LEAVE_SLOPES", 0.25)
     model = pf.models.EngineReplacement(bins=60, increments=4, discount=0.9999)
     assert pf.solve(model, model.example(), grid=grid).steps <= 60
 

@@ -232,22 +232,25 @@ def _side_by_side() -> ThreadPoolExecutor:
 
 def _options() -> dict[str, Any]:
     """Asked for at the first call: what is imported starts no device."""
-    return {"compiler_options": _QUICK} if _tried() is not None else {}
-
-
-@functools.cache
-def _tried() -> str | None:
-    """A loop as it is compiled with the quick options; None where they mean nothing."""
-    if jax.default_backend() != "cpu":
-        return None
-    loop = lambda x: jax.lax.fori_loop(0, 1000, lambda _, x: 0.5 * jnp.roll(x, 1), x)
-    try:
-        lowered = jax.jit(loop, compiler_options=_QUICK).lower(jax.ShapeDtypeStruct((1000,), float))
-        return lowered.compile().as_text()
-    except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
-        return None
+    return _tried()[0]
 
 
 def whole_loops() -> bool:
-    """Whether loops are compiled as one piece of code: see `_whole_loops`, which may come late."""
-    return "xla_cpu_small_call" in (_tried() or "")
+    """Whether loops are compiled as one piece of code: `_whole_loops` may have asked too late."""
+    return "xla_cpu_small_call" in _tried()[1]
+
+
+@functools.cache
+def _tried() -> tuple[dict[str, Any], str]:
+    """The options that this compiler knows, and a loop as it is compiled with them."""
+    if jax.default_backend() != "cpu":
+        return {}, ""
+    loop = lambda x: jax.lax.fori_loop(0, 1000, lambda _, x: 0.5 * jnp.roll(x, 1), x)
+    compiled = lambda **options: str(
+        jax.jit(loop, **options).lower(jax.ShapeDtypeStruct((1000,), float)).compile().as_text()
+    )
+    options = {"compiler_options": _QUICK}
+    try:
+        return options, compiled(**options)
+    except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
+        return {}, compiled()
