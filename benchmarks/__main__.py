@@ -18,6 +18,7 @@ from benchmarks.machine import facts
 from benchmarks.page import DOCS, TITLES, write_page
 from benchmarks.row import Row, figure
 from benchmarks.size import FULL, TINY, Size
+from pomdpfit._precision import require_float64
 from pomdpfit.programs import forget_programs
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -26,6 +27,7 @@ _COLOURS = {None: "", True: "[green]met[/green]", False: "[red]not met[/red]"}
 
 def main(words: list[str] | None = None, results: Path = RESULTS, docs: Path = DOCS) -> None:
     """Measure, print, and write."""
+    require_float64()  # before anybody asks JAX for a device, as in a script that begins with a fit
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("themes", nargs="*", metavar="THEME", help=", ".join(TITLES))
     parser.add_argument("--page", action="store_true", help="write the page again, measure nothing")
