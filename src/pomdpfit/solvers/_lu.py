@@ -29,13 +29,8 @@ def factored(matrix: Float[Array, "m m"]) -> Callable[[Columns], Columns]:
 
 
 def solve(matrix: Float[Array, "m m"], right: Columns) -> Columns:
-    """matrix^-1 right."""
-    return factored(matrix)(right)
-
-
-def small_solve(matrix: Float[Array, "m m"], right: Columns) -> Columns:
-    """The same where there is mostly one equation: no call of LAPACK for a quotient."""
-    return right / matrix[0, 0] if len(matrix) == 1 else solve(matrix, right)
+    """matrix^-1 right; of one equation a quotient, without a call of LAPACK."""
+    return right / matrix[0, 0] if len(matrix) == 1 else factored(matrix)(right)
 
 
 def inverse(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:

@@ -89,7 +89,7 @@ class Newton(AbstractSolver):
 
 
 def ordered_step(transfer: Transfer, plan: Plan, gap: Field, effort: Count, leave: float) -> Field:
-    """The same of a gap without its middle, up to what the passes of the sweep leave."""
+    """(I - T'(V))^-1 gap, of a gap without its middle, up to what the passes of the sweep leave."""
     columns = reset_columns(transfer)
     right = jnp.concatenate([gap[..., None], columns], axis=-1)
     stays = staying(transfer, plan, leave if transfer.turn is None else _LEAVE_SLOPES)

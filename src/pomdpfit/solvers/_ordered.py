@@ -15,7 +15,7 @@ from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import Count
-from pomdpfit.solvers._lu import small_solve, solve
+from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
@@ -58,7 +58,7 @@ def with_resets(
     if columns.shape[-1] == 0:
         return swept
     matrix = jnp.eye(columns.shape[-1]) - _reset_values(transfer, columns)
-    after = small_solve(matrix, _reset_values(transfer, swept))
+    after = solve(matrix, _reset_values(transfer, swept))
     return swept + sum(columns[..., r, None] * after[r] for r in range(len(after)))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import Count
-from pomdpfit.solvers._lu import small_solve, solve
+from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import STUCK, reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
@@ -47,7 +47,7 @@ def with_resets_back(
     if rows.shape[-1] == 0:
         return swept
     worth = lambda d: jnp.tensordot(reset_columns(transfer), d, ([0, 1, 2], [0, 1, 2]))
-    after = small_solve(jnp.eye(rows.shape[-1]) - worth(rows), worth(swept))
+    after = solve(jnp.eye(rows.shape[-1]) - worth(rows), worth(swept))
     return swept + sum(rows[..., r, None] * after[r] for r in range(len(after)))
 
 
