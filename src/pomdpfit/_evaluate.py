@@ -472,7 +472,7 @@ def _along_each(
     return np.ascontiguousarray(np.moveaxis(np.tensordot(along, by_entry, 1), 0, -1))
 
 
-@program
+@program(light=True)
 def _find_moves(kernels: list[Kernel], panel: PanelArrays) -> Int[Array, "T N"]:
     side_by_side = jax.tree.map(lambda *leaves: jnp.stack(leaves), *kernels)
     return find_moves(stacked_kernel(side_by_side), panel)

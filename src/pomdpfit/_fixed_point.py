@@ -132,5 +132,9 @@ def multipliers(
 
 def cold_start(primitives: Primitives, scheme: AbstractScheme) -> Float[Array, "Z n c"]:
     """Zeros."""
-    shape = (primitives.observations, scheme.size(primitives.states), scheme.coefficients)
-    return jax.device_put(np.zeros(shape))  # no program
+    return jax.device_put(np.zeros(value_shape(primitives, scheme)))  # no program
+
+
+def value_shape(primitives: Primitives, scheme: AbstractScheme) -> tuple[int, int, int]:
+    """Of the coefficients of V."""
+    return primitives.observations, scheme.size(primitives.states), scheme.coefficients

@@ -18,7 +18,7 @@ from pomdpfit._agent_scores import agent_scores
 from pomdpfit._entries_of_leaves import count_entries
 from pomdpfit._plain_score import plain_pull_score, plain_score
 from pomdpfit._point import Point, make_stage
-from pomdpfit._problem import Problem
+from pomdpfit._problem import Problem, without_slopes
 from pomdpfit._score_panel import Terms, pull_score, push_score, score
 from pomdpfit._stage import Data, Stage, Value
 from pomdpfit._types import Array, Bool, Float, Int
@@ -141,14 +141,10 @@ def weighted_scores(
 
 def _multipliers_of(point: Point, back: Stage) -> Value:
     """Of what has the derivative `back` in the stage."""
-    assert point.value is not None
-    none = np.zeros(point.value.shape)
-    here = point.problem, point.ground, point.value
-    _, to_value = _pull_stage(*here, point.data, back, none)
-    return _multipliers(*here, to_value)
+    return _multipliers(point.problem, point.ground, point.value, point.data, back)
 
 
-@program
+@program(light=True)
 def _pull_ground(problem, moving, fixed, data, back):  # type: ignore[no-untyped-def]
     return problem.pull_ground(moving, fixed, data, back, with_choices=True)
 
@@ -158,9 +154,10 @@ def _pull_stage(problem, ground, value, data, back, by):  # type: ignore[no-unty
     return problem.pull_stage(ground, value, data, back, by)
 
 
-@program
-def _multipliers(problem, ground, value, back):  # type: ignore[no-untyped-def]
-    return problem.multipliers(ground, value, back)
+@program(light=without_slopes)
+def _multipliers(problem, ground, value, data, back):  # type: ignore[no-untyped-def]
+    to_value = problem.pull_value(ground, value, data, back)
+    return problem.multipliers(ground, value, to_value)
 
 
 class _PlainFirst:
@@ -218,7 +215,7 @@ def prepare(point: Point, free: tuple[str, ...], weights: Array) -> None:
         moved = jax.tree.map(all_entries, moved)
     _push_agents.prepare(stage, moved, data)
     if value is not None:
-        _multipliers.prepare(problem, ground, value, value)
         _, back = _pull_score.prepare(stage, data, weights)
+        _multipliers.prepare(problem, ground, value, data, back)
         to_ground, _ = _pull_stage.prepare(problem, ground, value, data, back, value)
         _pull_ground.prepare(problem, moving, fixed, data, to_ground)

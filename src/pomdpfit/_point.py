@@ -62,7 +62,7 @@ class Point:
         return moving, {name: leaf for name, leaf in self.theta.items() if name not in moving}
 
 
-@program
+@program(light=True)
 def make_ground(problem: Problem, theta: Theta, data: Data, with_choices: bool) -> Ground:
     """`Problem.ground`, compiled."""
     return problem.ground(theta, data, with_choices=with_choices)

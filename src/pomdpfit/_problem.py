@@ -219,6 +219,11 @@ class Problem(eqx.Module):
         return self.model.horizon() is None and not self.prior.needs_policy
 
 
+def without_slopes(problem: Problem, *_: object) -> bool:
+    """Whether V is kept by values alone: sweeps over it then need no more than light programs."""
+    return problem.grid.coefficients == 1
+
+
 def by_context(each: Callable, operators: BellmanOperator, *rows: Array) -> Array:
     """One context after the other: each is as much work as a machine has room for."""
     if len(operators.reward) == 1:

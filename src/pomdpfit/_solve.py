@@ -9,7 +9,7 @@ import numpy as np
 
 from pomdpfit._bellman import BellmanOperator, bellman_operator, refuse_if_too_large
 from pomdpfit._errors import ModelError, Result, SolveError
-from pomdpfit._fixed_point import cold_start, continuation_values, solve_round
+from pomdpfit._fixed_point import cold_start, continuation_values, solve_round, value_shape
 from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values_and_gap, checked_arguments
 from pomdpfit._precision import in_float64
@@ -147,11 +147,11 @@ def solved_state(
     if primitives.horizon is not None:
         following = _finite(operator)
         return SolverState(following, jnp.zeros(()), jnp.asarray(primitives.horizon))
-    cold = cold_start(primitives, operator.scheme)
-    start = cold if start is None else start
-    if start.shape != cold.shape:
+    if start is None:
+        start = cold_start(primitives, operator.scheme)
+    elif start.shape != (shape := value_shape(primitives, operator.scheme)):
         raise ModelError(
-            f"start was solved on another grid: it has shape {start.shape}, not {cold.shape}."
+            f"start was solved on another grid: it has shape {start.shape}, not {shape}."
         )
     state = _round(operator, solver, plan, 0, start, 0)
     number = 1
@@ -182,6 +182,8 @@ def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:
     residual = np.asarray(state.residual)
     if not np.isfinite(residual):
         return Result.NOT_FINITE
+    if residual <= solver.tolerance:
+        return Result.CONVERGED
     largest = np.abs(np.asarray(state.coefficients)).max()
     return Result.CONVERGED if enough(residual, largest, solver.tolerance) else Result.MAX_STEPS
 
@@ -219,25 +221,25 @@ def checked_grid(primitives: Primitives, grid: AbstractScheme | None) -> Abstrac
 
 # Made once for all rounds, and for what is read off the value that they end with.
 make_operator = program(bellman_operator)
-_round = program(solve_round)
+_round = program(solve_round, light=lambda operator, *_: operator.scheme.coefficients == 1)
 _finite = program(continuation_values)
 
 
-@program
+@program(light=True)
 def _operator_in(operators: BellmanOperator, context: Int[ArrayLike, ""]) -> BellmanOperator:
     if len(operators.reward) == 1:
         return first_context(operators)
     return jax.tree.map(lambda leaf: leaf[context], operators)
 
 
-@program
+@program(light=True)
 def _value_in(
     values: Float[Array, "C Z n c"], context: Int[ArrayLike, ""]
 ) -> Float[Array, "Z n c"]:
     return values[0] if len(values) == 1 else values[context]
 
 
-@program
+@program(light=True)
 def _side_by_side(values: list[Float[Array, "*H Z n c"]]) -> Float[Array, "C *H Z n c"]:
     return jnp.stack(values)
 

@@ -30,7 +30,7 @@ def prepare_sound(model: Model, theta: Theta) -> Primitives:
     return _judged.prepare(model, theta)[0]
 
 
-@program
+@program(light=True)
 def _judged(model: Model, theta: Theta) -> tuple[Primitives, Bool[Array, ""]]:
     primitives = model.primitives(theta)
     return primitives, sound(primitives)

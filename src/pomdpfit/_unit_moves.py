@@ -12,7 +12,7 @@ import numpy as np
 
 from pomdpfit._entries_of_leaves import count_entries, leaf_by_leaf
 from pomdpfit._point import Place, Point
-from pomdpfit._problem import Ground, Moves, Problem
+from pomdpfit._problem import Ground, Moves, Problem, without_slopes
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Int
 from pomdpfit.programs import program
@@ -92,7 +92,7 @@ def _move_observations(problem: Problem, moving: dict, fixed: dict, data: Data) 
     return problem.mover(theta, directions, None, data)(directions).stage
 
 
-@program
+@program(light=True)
 def _move_ground(
     problem: Problem, moving: dict, fixed: dict, data: Data, directions: dict
 ) -> Ground:
@@ -104,7 +104,7 @@ def _move_stage(problem, ground, value, data, moved):  # type: ignore[no-untyped
     return problem.move_stage(ground, value, data, moved)
 
 
-@program
+@program(light=without_slopes)
 def _move_value(problem, ground, value, gap):  # type: ignore[no-untyped-def]
     return problem.move_value(ground, value, gap)
 

@@ -3,7 +3,9 @@
 XLA has two ways to write code for a CPU. Its newer one (fusion emitters) takes up to twice as long
 to compile, and what it makes of our gathers and scans is no faster: so it is switched off, program
 by program, where jaxlib knows the option. Scatters would run faster with it, which saves less than
-it costs to compile. Figures are in docs/speed.md.
+it costs to compile. Programs that are `light` are optimised less, which takes a fifth less time: it
+makes no difference to what runs over a model once, nor to sweeps with linear interpolation; those
+with slopes would take a fifth longer. Figures are in docs/speed.md.
 
 Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
 then compiled side by side, while others are still traced. Where programs are kept on disk
@@ -35,28 +37,39 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _QUICK = {"xla_cpu_use_fusion_emitters": False}
+_LIGHT = {"xla_backend_optimization_level": 1}  # of 3
 _MOST_AT_A_TIME = 4
 
 
+_Light = bool | Callable[..., bool]  # of the arguments of a call
+
+
 @overload
-def program(function: Callable[_P, _R], *, name: str = "") -> "Program[_P, _R]": ...
+def program(
+    function: Callable[_P, _R], *, name: str = "", light: _Light = False
+) -> "Program[_P, _R]": ...
 @overload
-def program(*, name: str = "") -> "Callable[[Callable[_P, _R]], Program[_P, _R]]": ...
-def program(function: Callable[_P, _R] | None = None, *, name: str = "") -> Any:
+def program(
+    *, name: str = "", light: _Light = False
+) -> "Callable[[Callable[_P, _R]], Program[_P, _R]]": ...
+def program(
+    function: Callable[_P, _R] | None = None, *, name: str = "", light: _Light = False
+) -> Any:
     """`eqx.filter_jit` for what takes long to compile.
 
-    name  of the function, if it has none of its own
+    name   of the function, if it has none of its own
+    light  whether to compile it with fewer optimisations
     """
     if function is None:
-        return functools.partial(program, name=name)
-    return Program(function, name or f"{function.__module__}.{function.__qualname__}")
+        return functools.partial(program, name=name, light=light)
+    return Program(function, name or f"{function.__module__}.{function.__qualname__}", light)
 
 
 class Program(Generic[_P, _R]):
     """A function with its compiled forms, one for each signature of a call."""
 
-    def __init__(self, function: Callable[_P, _R], name: str) -> None:
-        self._function, self._name = function, name
+    def __init__(self, function: Callable[_P, _R], name: str, light: _Light) -> None:
+        self._function, self._name, self._light = function, name, light
         self._ready: dict[Hashable, Ready] = {}
         self._jitted: Callable | None = None
         self.__name__ = getattr(function, "__name__", "program")
@@ -118,7 +131,7 @@ class Program(Generic[_P, _R]):
         # key, for one that was read there cannot be written again.
         name = self.__name__ if path is None else f"{self.__name__}_{path.name[:16]}"
         flat, result = traced_result(self._function, call, name)
-        lowered = jax.jit(flat, **_options()).lower(*call.sketches())
+        lowered = jax.jit(flat, **self._options(args)).lower(*call.sketches())
         traced = time.monotonic()
         arrays = [sketch(leaf) for leaf in jax.tree.leaves(lowered.out_info)]
 
@@ -133,13 +146,17 @@ class Program(Generic[_P, _R]):
 
         return finish, result(), arrays
 
+    def _options(self, args: tuple) -> dict[str, Any]:
+        light = self._light(*args) if callable(self._light) else self._light
+        return _options(light=light)
+
     def _path(self, args: tuple) -> Path | None:
         """Where it lies on disk; None for what is not known by its text."""
         store = _store.current()
         if store is None:
             return None
         try:
-            return store.path(spelled(self._name, _options(), whole_loops(), args))
+            return store.path(spelled(self._name, self._options(args), whole_loops(), args))
         except Exception:  # what a user's model holds is anything: no reason to fail
             return None
 
@@ -230,9 +247,12 @@ def _side_by_side() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, min(_MOST_AT_A_TIME, os.cpu_count() or 1)), "compiler")
 
 
-def _options() -> dict[str, Any]:
+def _options(*, light: bool = False) -> dict[str, Any]:
     """Asked for at the first call: what is imported starts no device."""
-    return _tried()[0]
+    known = _tried()[0]
+    if not light or jax.default_backend() != "cpu":
+        return known
+    return {"compiler_options": known.get("compiler_options", {}) | _LIGHT}
 
 
 def whole_loops() -> bool:

@@ -26,8 +26,8 @@ from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._staying import staying
 
 _DENSE_UP_TO = 400
-_LEAVE = 1e-4  # of an error, by a sweep: a refinement costs a use of T' too, and passes are cheap
-_LEAVE_BACK = 2e-5  # by one backwards, which leaves more than this says: so two will mostly do
+_LEAVE = 1e-9  # of an error, by a sweep: passes cost less than a second sweep
+_LEAVE_BACK = 1e-10  # by one backwards, which leaves more than this says
 _MOST_REFINEMENTS = 1000
 _PATIENCE = 30  # refinements that bring nothing
 _INNER = 1e-4  # of a refinement by Krylov's method

@@ -14,7 +14,6 @@ import numpy as np
 from pomdpfit._bellman import Transfer
 from pomdpfit._stencil import Piece
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
@@ -26,9 +25,7 @@ from pomdpfit.solvers._reads import (
     runs,
     single,
 )
-from pomdpfit.solvers._staying import Staying, staying_matrix
-
-STUCK = 200  # passes over a large block where one may stay for ever
+from pomdpfit.solvers._staying import MOST_PASSES, Staying, staying_matrix
 
 
 def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -73,7 +70,6 @@ def sweep(
     """L^-1 right, up to what the passes leave."""
     Z, n, c, q = right.shape
     order = np.array(plan.order)
-    passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
     def arriving(d: Array, z: Array | int, run: Run) -> Array:
@@ -83,12 +79,12 @@ def sweep(
     for z in order[: plan.sticky]:
         alone = single(z, np.argsort(order))
         own = reads_own(transfer, plan, z, alone)
-        d = d.at[z].set(_stuck(own, arriving(d, z, alone), corrected[z]))
+        d = d.at[z].set(_stuck(own, arriving(d, z, alone), stays, z))
     for run in runs(transfer, plan, one=one_run):
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
-            new = _passes(own, arriving(d, z, run), passes, corrected[z])
+            new = _passes(own, arriving(d, z, run), stays, z)
             return jax.lax.dynamic_update_index_in_dim(d, new, z, axis=0), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
@@ -96,26 +92,30 @@ def sweep(
 
 
 def _passes(
-    own: Reads | None,
-    right: Float[Array, "m q"],
-    count: Count,
-    corrected: Float[Array, "m"],
+    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: Array | int
 ) -> Float[Array, "m q"]:
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None:
         return right
+    corrected = stays.corrections[z][:, None]
     left = lambda block: right - block + own(lambda _: block)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.
-    improve = lambda _, block: block + corrected[:, None] * left(block)
-    return jax.lax.fori_loop(0, count, improve, corrected[:, None] * right)
+    improve = lambda k, block: block + stays.relaxation(k) * corrected * left(block)
+    return jax.lax.fori_loop(0, stays.passes, improve, corrected * right)
 
 
 def _stuck(
-    own: Reads | None, right: Float[Array, "m q"], corrected: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: int
 ) -> Float[Array, "m q"]:
-    """A block where one may stay for ever: by LU while it is small."""
-    matrix = None if own is None else staying_matrix(own, len(right))
+    """A block where one may stay for ever: by LU while it is small, or passes where they do."""
+    if own is None:
+        return right
+    by_passes = lambda right: _passes(own, right, stays.where_stuck(z), z)
+    matrix = staying_matrix(own, len(right))
     if matrix is None:
-        return _passes(own, right, STUCK, corrected)
-    return solve(matrix, right)
+        return by_passes(right)
+    by_lu = lambda right: solve(matrix, right)
+    if stays.stuck is None:
+        return by_lu(right)
+    return jax.lax.cond(stays.stuck[z] <= MOST_PASSES, by_passes, by_lu, right)

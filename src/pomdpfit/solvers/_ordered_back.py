@@ -11,9 +11,8 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._lu import solve
-from pomdpfit.solvers._ordered import STUCK, reset_columns
+from pomdpfit.solvers._ordered import reset_columns
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import (
     Reads,
@@ -57,7 +56,6 @@ def sweep_back(
     """L^-T right, up to what the passes leave."""
     Z, n, c, q = right.shape
     order = np.array(plan.order)
-    passes, corrected = stays
     d = right.reshape(Z, n * c, q)
 
     def settle(d: Array, z: Array | int, block: Array, run: Run) -> Array:
@@ -71,38 +69,37 @@ def sweep_back(
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
-            return settle(d, z, _passes_back(own, d[z], passes, corrected[z]), run), None
+            return settle(d, z, _passes_back(own, d[z], stays, z), run), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
         alone = single(z, np.argsort(order))
         own = reads_own(transfer, plan, z, alone)
-        d = settle(d, z, _stuck_back(own, d[z], corrected[z]), alone)
+        d = settle(d, z, _stuck_back(own, d[z], stays, z), alone)
     return d.reshape(Z, n, c, q)
 
 
 def _passes_back(
-    own: Reads | None,
-    right: Float[Array, "m q"],
-    count: Count,
-    corrected: Float[Array, "m"],
+    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: Array | int
 ) -> Float[Array, "m q"]:
     """The forward passes transposed."""
     if own is None:
         return right
+    corrected = stays.corrections[z][:, None]
 
-    def improve(_: int, total: Array) -> Array:
-        block = corrected[:, None] * total
-        return (right + total - block).at[own.position].add(own.owed(block))
+    def improve(k: int, total: Array) -> Array:
+        block = corrected * total
+        left = (right - block).at[own.position].add(own.owed(block))
+        return total + stays.relaxation(k) * left
 
-    return corrected[:, None] * jax.lax.fori_loop(0, count, improve, right)
+    return corrected * jax.lax.fori_loop(0, stays.passes, improve, right)
 
 
 def _stuck_back(
-    own: Reads | None, right: Float[Array, "m q"], corrected: Float[Array, "m"]
+    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: int
 ) -> Float[Array, "m q"]:
     """A block where one may stay for ever: by LU while it is small."""
     matrix = None if own is None else staying_matrix(own, len(right))
     if matrix is None:
-        return _passes_back(own, right, STUCK, corrected)
+        return _passes_back(own, right, stays.where_stuck(z), z)
     return solve(matrix.T, right)

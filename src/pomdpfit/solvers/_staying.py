@@ -3,10 +3,11 @@
 With sigma the discounted chance of staying, an error that belief moves carry to mu times itself
 shrinks by sigma mu a plain pass over what z reads from itself, and by sigma (1 - mu) / (1 - sigma)
 a corrected one. Corrected passes take away at once what would be the whole error if no belief moved
-while one stays, and cannot make any error larger up to sigma = 1/3.
+while one stays, and cannot make any error larger up to sigma = 1/3. Once the first few have done
+with smooth errors, where most of all errors is, the others are relaxed so that the roughest shrink
+as fast as they can (Chebyshev's points).
 """
 
-import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -19,40 +20,75 @@ from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._reads import Reads
 
 _SELDOM = 1 / 3
-_MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
+_FOR_SMOOTH = 4  # passes before the relaxed ones
+_MOST_RELAXED = 28
+MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
+_STUCK = 200
 _DENSE_UP_TO = 1200  # coefficients in a block
+
+Scalar = float | Float[Array, ""]
 
 
 class Staying(NamedTuple):
     """Passes over the chance of staying at one policy, and what their terms are multiplied by."""
 
     passes: Int[Array, ""]
+    relaxations: Float[Array, "r"]  # by pass; the last one serves all further passes
     corrections: Float[Array, "Z m"]
+    stuck: Int[Array, "Z"] | None  # passes that would do where one may stay for ever
 
     def longer(self, times: Count) -> "Staying":
         """So many times the passes."""
-        return self._replace(passes=jnp.minimum(times * self.passes, _MOST_PASSES))
+        stuck = None if self.stuck is None else times * self.stuck
+        return self._replace(passes=jnp.minimum(times * self.passes, MOST_PASSES), stuck=stuck)
+
+    def where_stuck(self, z: int) -> "Staying":
+        """At an observation where one may stay for ever; where nothing is known, many passes."""
+        passes = _STUCK if self.stuck is None else jnp.minimum(self.stuck[z], MOST_PASSES)
+        return self._replace(passes=jnp.asarray(passes), relaxations=jnp.ones(1))
+
+    def relaxation(self, count: Count) -> Float[Array, ""]:
+        """Of the pass after so many."""
+        return self.relaxations[jnp.minimum(count, len(self.relaxations) - 1)]
 
 
-def staying(transfer: Transfer, plan: Plan, leave: float) -> Staying:
+def staying(transfer: Transfer, plan: Plan, leave: Scalar, *, alone: bool = False) -> Staying:
     """At the policy of this transfer, not at the model's example: a search may have gone far.
 
-    `leave` is what may be left of the roughest errors; of smooth ones far less is.
+    leave  what may be left of the roughest errors; of smooth ones far less is
+    alone  blocks where one may stay for ever are told apart by how soon this policy leaves them:
+           not for many policies side by side, for which both would be done
     """
     chance = _chance_of_staying(transfer, plan)
     most = chance[np.array(plan.order)[plan.sticky :]].max(initial=0.0)
+    passes = jnp.minimum(_enough_passes(most, leave), MOST_PASSES)
+    stuck = _enough_passes(chance.max(axis=1), leave) if alone else None
     c = 1 if transfer.turn is None else 2
     corrected = jnp.where(chance <= _SELDOM, 1.0 / (1.0 - chance), 1.0)
-    return Staying(_enough_passes(most, leave), jnp.repeat(corrected, c, axis=1))
+    return Staying(passes, _relaxations(most, passes), jnp.repeat(corrected, c, axis=1), stuck)
 
 
-def _enough_passes(chance: Float[Array, ""], leave: float) -> Int[Array, ""]:
+def _enough_passes(chance: Float[Array, "*b"], leave: Scalar) -> Int[Array, "*b"]:
     """Plain passes are slowest for smooth errors: of those the square of `leave` may be left."""
     inside = jnp.clip(chance, 1e-9, 1 - 1e-9)
-    corrected = math.log(leave) / jnp.log(jnp.minimum(inside, _SELDOM) / (1 - inside))
-    plain = 2 * math.log(leave) / jnp.log(inside)
+    rate = jnp.minimum(inside, _SELDOM) / (1 - inside)
+    corrected = jnp.log(leave) / jnp.log(rate)
+    root = jnp.sqrt(1.0 + rate)
+    left = 0.5 * leave / rate**_FOR_SMOOTH
+    relaxed = jnp.log(jnp.minimum(left, 1.0)) / jnp.log((root - 1.0) / (root + 1.0))
+    corrected = jnp.minimum(corrected, _FOR_SMOOTH + relaxed)
+    plain = 2 * jnp.log(leave) / jnp.log(inside)
     passes = jnp.ceil(jnp.where(chance <= _SELDOM, corrected, plain))
-    return jnp.where(chance > 0, jnp.minimum(passes, _MOST_PASSES), 0).astype(int)
+    return jnp.where(chance > 0, passes, 0).astype(int)
+
+
+def _relaxations(chance: Float[Array, ""], passes: Int[Array, ""]) -> Float[Array, "r"]:
+    """1 / (1 + e) at Chebyshev's points e between 0 and sigma / (1 - sigma); 1 elsewhere."""
+    place = np.arange(_FOR_SMOOTH + _MOST_RELAXED + 1) - _FOR_SMOOTH
+    relaxed = jnp.clip(passes - _FOR_SMOOTH, 1, _MOST_RELAXED)
+    points = 0.5 * (1.0 - jnp.cos((place + 0.5) * np.pi / relaxed))
+    is_relaxed = (place >= 0) & (place < relaxed) & (chance <= _SELDOM)
+    return jnp.where(is_relaxed, 1.0 / (1.0 + points * chance / (1.0 - chance)), 1.0)
 
 
 def _chance_of_staying(transfer: Transfer, plan: Plan) -> Float[Array, "Z n"]:
