@@ -41,6 +41,24 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
         _program._tried.cache_clear()
 
 
+def test_light_programs_are_optimised_less_and_answer_the_same():
+    """Always, or where the arguments say so; not on other devices, which know no level."""
+    level = _program._LIGHT if jax.default_backend() == "cpu" else {}
+    told = lambda run, *args: run._options(args).get("compiler_options", {})
+    double = lambda x: 2 * x
+    always = program(double, name="always", light=True)
+    sometimes = program(double, name="sometimes", light=lambda x: len(x) == 2)
+    never = program(double, name="never")
+    small, large = jnp.ones(2), jnp.ones(3)
+    assert told(always, large).items() >= level.items()
+    assert told(sometimes, small).items() >= level.items()
+    for plain in (told(sometimes, large), told(never, small)):
+        assert not plain.keys() & _program._LIGHT.keys()
+    for run in (always, sometimes, never):
+        np.testing.assert_array_equal(run(small), 2 * np.ones(2))
+        np.testing.assert_array_equal(run(large), 2 * np.ones(3))
+
+
 def test_what_is_prepared_is_not_traced_again():
     traced = []
 

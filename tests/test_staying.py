@@ -1,0 +1,92 @@
+"""Passes over the chance of staying: as few as leave no more than they may, wherever one stays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pomdpfit as pf
+from pomdpfit._bellman import bellman_operator
+from pomdpfit._model import checked_primitives
+from pomdpfit.solvers import _linear, make_plan, many_solver, solve_back
+from pomdpfit.solvers._newton import ordered_step
+from pomdpfit.solvers._staying import MOST_PASSES, _enough_passes, _relaxations, staying
+
+
+@pytest.fixture(scope="module", autouse=True)
+def float64():
+    jax.config.update("jax_enable_x64", True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(chance=st.floats(0.001, 1 / 3), exponent=st.floats(0.5, 12))
+def test_relaxed_passes_leave_no_more_than_they_may(chance, exponent):
+    """What passes make of every error, a polynomial, multiplied out."""
+    leave, most = 10.0**-exponent, chance / (1 - chance)
+    passes = _enough_passes(jnp.asarray(chance), leave)
+    weights = _relaxations(jnp.asarray(chance), passes)
+    rough = np.linspace(0, most, 200)
+    left = -rough  # of the first term
+    for k in range(int(passes)):
+        left = left * (1 - weights[min(k, len(weights) - 1)] * (1 + rough))
+    assert np.abs(left).max() <= leave * (1 + 1e-9) + 1e-15
+    corrected = int(np.ceil(np.log(leave) / np.log(most)))
+    assert passes <= max(corrected, 1)
+
+
+def test_fewer_passes_than_without_relaxing():
+    passes = _enough_passes(jnp.asarray(0.24), 5e-6)
+    assert passes <= 8 < np.log(5e-6) / np.log(0.24 / 0.76)
+
+
+def transfer_at(replacement_cost, grid):
+    """T' at the fixed point of a bus whose last bin is left soon, or hardly ever."""
+    model = pf.models.EngineReplacement(bins=30, increments=4, discount=0.9999)
+    theta = {**model.example(), "RC": np.asarray(replacement_cost)}
+    solved = pf.solve(model, theta, grid=grid)
+    primitives = checked_primitives(model, theta)
+    operator = bellman_operator(primitives, grid)
+    return operator.derivative(solved.coefficients), primitives.kernel, make_plan(primitives.kernel)
+
+
+@pytest.mark.parametrize("grid", [pf.Linear(15), pf.Smooth(15)], ids=str)
+@pytest.mark.parametrize(("replacement_cost", "by_passes"), [(0.0, True), (60.0, False)])
+def test_where_one_may_stay_for_ever_passes_do_as_lu_does(grid, replacement_cost, by_passes):
+    transfer, _, plan = transfer_at(replacement_cost, grid)
+    assert plan.sticky == 1
+    stuck = staying(transfer, plan, 1e-9, alone=True).stuck
+    assert stuck is not None
+    assert (stuck[plan.order[0]] <= MOST_PASSES) == by_passes
+    shape = (*transfer.share[:, 0].shape, grid.coefficients)
+    gap = jnp.asarray(np.random.default_rng(0).normal(size=shape))
+    found = [
+        jax.jit(lambda gap, a=alone: ordered_step(transfer, plan, gap, 1, 1e-9, alone=a))(gap)
+        for alone in (False, True)
+    ]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6 * np.abs(found[0]).max())
+
+
+@pytest.mark.parametrize("grid", [pf.Linear(41), pf.Smooth(41)], ids=str)
+def test_derivatives_of_the_bus_take_one_sweep_or_two(grid, monkeypatch):
+    transfer, kernel, plan = transfer_at(8.0, grid)
+    made = []
+    for name in ("sweep", "sweep_back"):
+        monkeypatch.setattr(_linear, name, _counted(getattr(_linear, name), made))
+    right = jnp.asarray(np.random.default_rng(1).normal(size=(30, 41, grid.coefficients)))
+    forward = lambda right: many_solver(transfer, kernel, grid, plan, 1e-10)(right[..., None])
+    back = lambda right: solve_back(transfer, right, kernel, grid, plan, 1e-10)
+    for solver in (forward, back):
+        made.clear()
+        assert np.isfinite(jax.jit(solver)(right)).all()
+        jax.effects_barrier()
+        assert 1 <= len(made) <= 2
+
+
+def _counted(sweep, made):
+    def swept(transfer, plan, right, *rest, **how):
+        jax.debug.callback(lambda _: made.append(1), right[0, 0, 0, 0])
+        return sweep(transfer, plan, right, *rest, **how)
+
+    return swept
