@@ -32,9 +32,9 @@ things compared take turns. The unit, an *application*, is one application of th
 operator on the same grid, compiled: the fastest form that we have. Targets that are not met are
 printed as such. The quicker the unit, the more of it a solve takes: it is one pass through memory,
 which all cores share, a solve a chain of many small steps, which one core walks. Targets of solves
-were set on one core and are judged there; all cores stand beside it. A *plain* application is the operator as it was when the
-targets were set, with V looked up row by row: it stands for the speed of the machine, and fits are
-told in it, for their yardstick was.
+were set on one core and are judged there; all cores stand beside it. A *plain* application is the
+operator as it was when the targets were set, with V looked up row by row: it stands for the speed
+of the machine, and fits are told in it, for their yardstick was.
 """
 
 
