@@ -5,11 +5,13 @@ shrinks by sigma mu a plain pass over what z reads from itself, and by sigma (1 
 a corrected one. Corrected passes take away at once what would be the whole error if no belief moved
 while one stays, and cannot make any error larger up to sigma = 1/3. Once the first few have done
 with smooth errors, where most of all errors is, the others are relaxed so that the roughest shrink
-as fast as they can (Chebyshev's points).
+as fast as they can (Chebyshev's points); on a CPU, for elsewhere a pass takes as long as a call of
+it, and to look up by how much it is relaxed is a second call.
 """
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,7 +35,7 @@ class Staying(NamedTuple):
     """Passes over the chance of staying at one policy, and what their terms are multiplied by."""
 
     passes: Int[Array, ""]
-    relaxations: Float[Array, "r"]  # by pass; the last one serves all further passes
+    relaxations: Float[Array, "r"] | None  # by pass; the last one serves all further passes
     corrections: Float[Array, "Z m"]
     stuck: Int[Array, "Z"] | None  # passes that would do where one may stay for ever
 
@@ -45,10 +47,12 @@ class Staying(NamedTuple):
     def where_stuck(self, z: int) -> "Staying":
         """At an observation where one may stay for ever; where nothing is known, many passes."""
         passes = _STUCK if self.stuck is None else jnp.minimum(self.stuck[z], MOST_PASSES)
-        return self._replace(passes=jnp.asarray(passes), relaxations=jnp.ones(1))
+        return self._replace(passes=jnp.asarray(passes), relaxations=None)
 
-    def relaxation(self, count: Count) -> Float[Array, ""]:
+    def relaxation(self, count: Count) -> Scalar:
         """Of the pass after so many."""
+        if self.relaxations is None:
+            return 1.0
         return self.relaxations[jnp.minimum(count, len(self.relaxations) - 1)]
 
 
@@ -61,22 +65,24 @@ def staying(transfer: Transfer, plan: Plan, leave: Scalar, *, alone: bool = Fals
     """
     chance = _chance_of_staying(transfer, plan)
     most = chance[np.array(plan.order)[plan.sticky :]].max(initial=0.0)
-    passes = jnp.minimum(_enough_passes(most, leave), MOST_PASSES)
-    stuck = _enough_passes(chance.max(axis=1), leave) if alone else None
+    relaxed = jax.default_backend() == "cpu"
+    passes = jnp.minimum(_enough_passes(most, leave, relaxed), MOST_PASSES)
+    relaxations = _relaxations(most, passes) if relaxed else None
+    stuck = _enough_passes(chance.max(axis=1), leave, False) if alone else None
     c = 1 if transfer.turn is None else 2
     corrected = jnp.where(chance <= _SELDOM, 1.0 / (1.0 - chance), 1.0)
-    return Staying(passes, _relaxations(most, passes), jnp.repeat(corrected, c, axis=1), stuck)
+    return Staying(passes, relaxations, jnp.repeat(corrected, c, axis=1), stuck)
 
 
-def _enough_passes(chance: Float[Array, "*b"], leave: Scalar) -> Int[Array, "*b"]:
+def _enough_passes(chance: Float[Array, "*b"], leave: Scalar, relaxed: bool) -> Int[Array, "*b"]:
     """Plain passes are slowest for smooth errors: of those the square of `leave` may be left."""
     inside = jnp.clip(chance, 1e-9, 1 - 1e-9)
     rate = jnp.minimum(inside, _SELDOM) / (1 - inside)
     corrected = jnp.log(leave) / jnp.log(rate)
-    root = jnp.sqrt(1.0 + rate)
-    left = 0.5 * leave / rate**_FOR_SMOOTH
-    relaxed = jnp.log(jnp.minimum(left, 1.0)) / jnp.log((root - 1.0) / (root + 1.0))
-    corrected = jnp.minimum(corrected, _FOR_SMOOTH + relaxed)
+    if relaxed:
+        root, left = jnp.sqrt(1.0 + rate), jnp.minimum(0.5 * leave / rate**_FOR_SMOOTH, 1.0)
+        further = jnp.log(left) / jnp.log((root - 1.0) / (root + 1.0))
+        corrected = jnp.minimum(corrected, _FOR_SMOOTH + further)
     plain = 2 * jnp.log(leave) / jnp.log(inside)
     passes = jnp.ceil(jnp.where(chance <= _SELDOM, corrected, plain))
     return jnp.where(chance > 0, passes, 0).astype(int)
