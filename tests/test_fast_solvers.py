@@ -201,7 +201,7 @@ def test_the_bus_takes_few_newton_steps():
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
     theta = model.example()
     moved = {**theta, "RC": theta["RC"] * 1.02, "cost": theta["cost"] * 1.02}
-    few = (True, 2, 2) if jax.default_backend() == "cpu" else (True, 9, 4)  # no coarse grid there
+    few = (True, 3, 2) if jax.default_backend() == "cpu" else (True, 9, 4)  # no coarse grid there
     for coarse_first, cold_steps, warm_steps in ((False, 9, 4), few):
         solver = pf.Newton(coarse_first=coarse_first)
         cold = pf.solve(model, theta, grid=pf.Linear(31), solver=solver)
