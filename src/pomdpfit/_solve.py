@@ -182,7 +182,7 @@ def _how_solved(state: SolverState, solver: AbstractSolver) -> Result:
     residual = np.asarray(state.residual)
     if not np.isfinite(residual):
         return Result.NOT_FINITE
-    if residual <= solver.tolerance:
+    if residual <= solver.tolerance:  # nearly always: without a look at all of V
         return Result.CONVERGED
     largest = np.abs(np.asarray(state.coefficients)).max()
     return Result.CONVERGED if enough(residual, largest, solver.tolerance) else Result.MAX_STEPS

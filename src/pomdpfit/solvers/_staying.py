@@ -25,7 +25,7 @@ _SELDOM = 1 / 3
 _FOR_SMOOTH = 4  # passes before the relaxed ones
 _MOST_RELAXED = 28
 MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
-_STUCK = 200
+_STUCK = 200  # passes over a large block where one may stay for ever
 _DENSE_UP_TO = 1200  # coefficients in a block
 
 Scalar = float | Float[Array, ""]
