@@ -45,7 +45,7 @@ def a_case(S, seed, zeros=False, T=6, N=5, M=7):
 
 def slopes(matrices, places, x0, by_x, by_log_sigma):
     path = follow(matrices, places, x0)
-    by_mass, by_x0 = pull_back(matrices, places, path, by_x, by_log_sigma)
+    by_mass, by_x0 = pull_back(matrices, places, path, tuple(by_x.swapaxes(0, 1)), by_log_sigma)
     return path, by_matrices(matrices, places, path.x, by_mass), by_x0.T
 
 

@@ -12,7 +12,13 @@ from pomdpfit._bellman import bellman_operator
 from pomdpfit._model import checked_primitives
 from pomdpfit.solvers import _linear, make_plan, many_solver, solve_back
 from pomdpfit.solvers._newton import ordered_step
-from pomdpfit.solvers._staying import MOST_PASSES, _enough_passes, _relaxations, staying
+from pomdpfit.solvers._staying import (
+    MOST_PASSES,
+    Staying,
+    _enough_passes,
+    _relaxations,
+    staying,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,3 +96,32 @@ def _counted(sweep, made):
         return sweep(transfer, plan, right, *rest, **how)
 
     return swept
+
+
+# ---- on other devices than a CPU ---------------------------------------------------------------
+
+
+def test_some_passes_a_turn_leave_no_more(monkeypatch):
+    """The form for other devices, run here: as many passes or a few more."""
+    transfer, kernel, plan = transfer_at(8.0, pf.Linear(41))
+    right = jnp.asarray(np.random.default_rng(1).normal(size=(30, 41, 1)))
+    back = lambda: jax.jit(lambda r: solve_back(transfer, r, kernel, pf.Linear(41), plan, 1e-10))
+    one_by_one = back()(right)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    np.testing.assert_allclose(back()(right), one_by_one, rtol=1e-8, atol=1e-8)
+
+
+def test_side_by_side_all_make_as_many_passes(monkeypatch):
+    """One loop for all, which no member has to be picked out of: as long as the longest."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    corrections = jnp.ones((1, 1))
+    member = lambda passes: Staying(passes, None, corrections, None).over_passes(
+        lambda k, block: block + 1.0, jnp.zeros(())
+    )
+    counts = jax.vmap(member)(jnp.array([3, 20, 9]))
+    np.testing.assert_array_equal(counts, 24.0)
+    loops = jax.make_jaxpr(jax.vmap(member))(jnp.array([3, 20, 9])).jaxpr.eqns
+    (loop,) = (each for each in loops if each.primitive.name == "while")
+    condition = loop.params["cond_jaxpr"].jaxpr
+    assert all(variable.aval.shape == () for variable in condition.outvars)
+    assert "reduce_or" not in str(condition)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from pomdpfit._interpolate import interpolate
+from pomdpfit._interpolate import ByState, by_state, interpolate, read
 from pomdpfit._kernel import Kernel
 from pomdpfit._moves import move_matrices
 from pomdpfit._plain_filter import follow, pull_back
@@ -33,13 +33,14 @@ def agent_scores(
     x0 = jnp.broadcast_to(stage.x0, (places.shape[1], stage.kernel.states))
     path = follow(matrices, places, x0)
     observation, back = jax.vjp(lambda log: observation_terms(panel, log.T), path.log_sigma)
-    chosen, by_belief, direct = jnp.zeros_like(observation), jnp.zeros_like(path.x), jnp.zeros(())
+    chosen, direct = jnp.zeros_like(observation), jnp.zeros(())
+    by_belief = (jnp.zeros_like(path.sigma),) * stage.kernel.states
     if stage.scene is not None and moves.scene is not None:
         chosen, by_belief, direct = _choices(stage.scene, moves.scene, data, path.x)
     # First what the observation part hangs on, then the choice part.
     (by_log,) = back(jnp.ones_like(observation))
     bars = (
-        jnp.stack([jnp.zeros_like(path.x), by_belief]),
+        tuple(jnp.stack([jnp.zeros_like(by), by]) for by in by_belief),
         jnp.stack([by_log, jnp.zeros_like(by_log)]),
     )
     by_mass, by_prior = jax.vmap(lambda *bars: pull_back(matrices, places, path, *bars))(*bars)
@@ -80,7 +81,7 @@ def _through_matrices(
 
 def _choices(
     scene: Scene, moves: Scene, data: Data, x: Float[Array, "T S N"]
-) -> tuple[Float[Array, "N T"], Float[Array, "T S N"], Float[Array, "p N"]]:
+) -> tuple[Float[Array, "N T"], ByState, Float[Array, "p N"]]:
     """log pi(a_t | z_t, x_t), its derivative in x_t, and what is left of it along each move."""
     panel = data.panel
     table = jnp.moveaxis(moves.values.table, 0, -1)  # (context, epoch, z, m, A, p)
@@ -91,10 +92,10 @@ def _choices(
     def one(shock, q, a, counts, available):  # type: ignore[no-untyped-def]
         return jnp.where(counts, taken(shock.log_choice(q, available), a), 0.0)
 
-    def period(total: Array, row: tuple) -> tuple[Array, tuple[Array, Array]]:
+    def period(total: Array, row: tuple) -> tuple[Array, tuple[Array, ByState]]:
         context, z, a, epoch, counts, x = row
-        t = scene.epoch(epoch)
-        q, pull = jax.vjp(lambda x: scene.q(context, z, x, t), x.T)
+        place = scene.table_row(context, z, scene.epoch(epoch))
+        q, in_x = read(scene.values.scheme, scene.table, place, x.T)
         available = scene.available(context, z)
         axes = (0, 0, 0, 0, None if available is None else 0)
         shock = jax.tree.map(lambda leaf: leaf[context], scene.shock)
@@ -103,14 +104,14 @@ def _choices(
         of = lambda moving, *others: one(eqx.combine(moving, rest), *others)
         slope = jax.vmap(jax.value_and_grad(of, argnums=(0, 1)), in_axes=axes)
         chosen, (by_shock, by_q) = slope(moving, q, a, counts, available)
-        found = interpolate(scene.values.scheme, flat, scene.table_row(context, z, t), x.T)
+        found = interpolate(scene.values.scheme, flat, place, x.T)
         found = found.reshape(-1, A, p)
         for k in range(A):
             total = total + by_q[:, k, None] * found[:, k]
         for bar, move in zip(jax.tree.leaves(by_shock), jax.tree.leaves(shock_moves), strict=True):
             here = move[context].reshape(len(bar), -1, p)
             total = total + (bar.reshape(len(bar), -1, 1) * here).sum(axis=1)
-        return total, (chosen, pull(by_q)[0].T)
+        return total, (chosen, by_state(in_x, by_q))
 
     columns = (panel.context, panel.z, panel.a, panel.epoch, panel.score_choice)
     rows = (*(column.T for column in columns), x)

@@ -1,12 +1,16 @@
 """Reading coefficients off the grid for many beliefs at once."""
 
 import functools
+from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
 
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float, Int
+
+ByState = tuple[Float[Array, "*b"], ...]  # derivatives in the probability of each state
+_IN_BOUNDS = "promise_in_bounds"  # schemes clip positions, and tables are looked up by real rows
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -30,14 +34,56 @@ def _interpolate_jvp(
     The slopes of q are the same for all directions, so that a further one costs little.
     """
     (table, row, x), (d_table, _, dx) = primals, tangents
+    q, slopes = read(scheme, table, row, x)
+    position, weight = scheme.basis(x)
+    change = _weighed(weight, _found(scheme, d_table, row, position))
+    for s, slope in enumerate(slopes):
+        change = change + slope * dx[..., s, None]
+    return q, change
+
+
+def read(
+    scheme: AbstractScheme,
+    table: Float[Array, "R m A"],
+    row: Int[Array, "*b"],
+    x: Float[Array, "*b S"],
+) -> tuple[Float[Array, "*b A"], tuple[Float[Array, "*b A"], ...]]:
+    """q(x), and its derivative in the probability of each state."""
     position, weight = scheme.basis(x)
     found = _found(scheme, table, row, position)
-    change = _weighed(weight, _found(scheme, d_table, row, position))
+    slopes = []
     for s in range(x.shape[-1]):
         unit = jnp.zeros_like(x).at[..., s].set(1.0)
         slope = jax.jvp(lambda x: scheme.basis(x)[1], (x,), (unit,))[1]
-        change = change + _weighed(slope, found) * dx[..., s, None]
-    return _weighed(weight, found), change
+        slopes.append(_weighed(slope, found))
+    return _weighed(weight, found), tuple(slopes)
+
+
+def by_state(slopes: tuple[Array, ...], by_q: Float[Array, "*b A"]) -> ByState:
+    """The derivative in each state's probability of what has the derivative by_q in q(x)."""
+    each = apart(by_q)
+    return tuple(_sum(map(jnp.multiply, apart(slope), each)) for slope in slopes)
+
+
+def apart(q: Float[Array, "*b A"]) -> tuple[Float[Array, "*b"], ...]:
+    """Action by action: an array with a short last axis is slow to write and to read."""
+    return tuple(q[..., k] for k in range(q.shape[-1]))
+
+
+def add_back(
+    scheme: AbstractScheme,
+    table: Float[Array, "R m A"],
+    row: Int[Array, "*b"],
+    x: Float[Array, "*b S"],
+    by_q: Float[Array, "*b A"],
+) -> Float[Array, "R m A"]:
+    """The table, with the derivative in it of what has the derivative by_q in q(x) added."""
+    position, weight = scheme.basis(x)
+    _, m, A = table.shape
+    flat, place = table.reshape(-1, A), ((row * m)[..., None] + position).astype(jnp.int32)
+    for v in range(weight.shape[-1]):
+        flat = flat.at[place[..., v]].add(weight[..., v, None] * by_q, mode=_IN_BOUNDS)
+    return flat.reshape(table.shape)
 
 
 def _found(
@@ -54,11 +100,15 @@ def _found(
         # by side, and is read (in reverse mode: added to) as one piece.
         nodes = table.reshape(table.shape[0], m // c, c, A)
         cells = jnp.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2).reshape(-1, 2 * c, A)
-        return cells[(row * (m // c - 1) + position[..., 0] // c).astype(jnp.int32)]
-    return table.reshape(-1, A)[(row * m)[..., None] + position]
+        cell = (row * (m // c - 1) + position[..., 0] // c).astype(jnp.int32)
+        return cells.at[cell].get(mode=_IN_BOUNDS)
+    return table.reshape(-1, A).at[(row * m)[..., None] + position].get(mode=_IN_BOUNDS)
 
 
 def _weighed(weight: Float[Array, "*b V"], found: Float[Array, "*b V A"]) -> Float[Array, "*b A"]:
     """sum_v weight_v found_v, term by term: compiled into one pass that keeps nothing."""
-    each = (weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))
-    return functools.reduce(jnp.add, each)
+    return _sum(weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))
+
+
+def _sum(parts: Iterable[Array]) -> Array:
+    return functools.reduce(jnp.add, parts)

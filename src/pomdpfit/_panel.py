@@ -329,20 +329,16 @@ class Panel:
     def arrays(self, context: Int[np.ndarray, "N T"] | None = None) -> PanelArrays:
         """The arrays that the likelihood reads; `context` numbers each row's covariates."""
         epoch = self.entry[:, None] + np.arange(self.z.shape[1])
+        index = lambda column: jnp.asarray(column, dtype=jnp.int32)
         return PanelArrays(
-            *map(
-                jnp.asarray,
-                (
-                    self.z,
-                    self.a,
-                    self.continues,
-                    self.informs,
-                    self.score_observation,
-                    self.score_choice,
-                    epoch,
-                    np.zeros_like(self.z) if context is None else context,
-                ),
-            )
+            index(self.z),
+            index(self.a),
+            jnp.asarray(self.continues),
+            jnp.asarray(self.informs),
+            jnp.asarray(self.score_observation),
+            jnp.asarray(self.score_choice),
+            index(epoch),
+            index(np.zeros_like(self.z) if context is None else context),
         )
 
     def to_frame(self, **columns: ArrayLike) -> pd.DataFrame:

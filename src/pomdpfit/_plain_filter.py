@@ -13,7 +13,8 @@ States come first and agents last, which is how the processor likes it.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,10 @@ import jax.numpy as jnp
 from pomdpfit._scaled_belief import underflows
 from pomdpfit._types import Array, Bool, Float, Int
 
-_ROWS_AT_ONCE = 2**16  # whose outer products are written out
+_ROWS_AT_ONCE = 2**16  # what fits the caches
+_Total = TypeVar("_Total")
+_Rows = TypeVar("_Rows")
+_Found = TypeVar("_Found")
 
 
 class Path(NamedTuple):
@@ -61,10 +65,10 @@ def pull_back(
     matrices: Float[Array, "M S S"],
     places: Int[Array, "T N"],
     path: Path,
-    by_x: Float[Array, "T S N"],
+    by_x: tuple[Float[Array, "T N"], ...],
     by_log_sigma: Float[Array, "T N"],
 ) -> tuple[Float[Array, "T S N"], Float[Array, "S N"]]:
-    """m_t of every period, and the derivative in x0."""
+    """m_t of every period, and the derivative in x0; b_t is given state by state."""
     possible = path.sigma > 0
     per_sigma = 1.0 / jnp.where(possible, path.sigma, 1.0)
     by_log_sigma = jnp.where(possible, by_log_sigma, 0.0)
@@ -74,7 +78,7 @@ def pull_back(
         place, x, inverse, b, l = row
         m = (y + (l - _sum(y * following))) * inverse
         P = jnp.moveaxis(matrices[place], 0, -1)
-        return (b + _sum(P[:, k] * each for k, each in enumerate(m)), x), m
+        return (jnp.stack(b) + _sum(P[:, k] * each for k, each in enumerate(m)), x), m
 
     rows = places, path.x, per_sigma, by_x, by_log_sigma
     (by_x0, _), by_mass = jax.lax.scan(
@@ -96,10 +100,15 @@ def by_matrices(
         outer = jnp.moveaxis(x, -2, -1)[..., :, None] * jnp.moveaxis(m, -2, -1)[..., None, :]
         return total.at[place].add(outer), None
 
-    rows, none = (places, x, by_mass), jnp.zeros_like(like)
-    if places.size <= _ROWS_AT_ONCE:
-        return add(none, rows)[0]
-    return jax.lax.scan(add, none, rows)[0]
+    return over_periods(add, jnp.zeros_like(like), (places, x, by_mass))[0]
+
+
+def over_periods(
+    step: Callable[[_Total, _Rows], tuple[_Total, _Found]], none: _Total, rows: _Rows
+) -> tuple[_Total, _Found]:
+    """A scan over periods; where rows are few, the step with all of them at once."""
+    first, *_ = jax.tree.leaves(rows)
+    return step(none, rows) if first.size <= _ROWS_AT_ONCE else jax.lax.scan(step, none, rows)
 
 
 def _sum(parts) -> Array:  # type: ignore[no-untyped-def]

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from pomdpfit._moves import move_matrices
 from pomdpfit._plain_filter import by_matrices, follow, pull_back
-from pomdpfit._scene import Scene
-from pomdpfit._score_panel import Terms, terms_along, weighted_sum
+from pomdpfit._pull_choices import pull_choices
+from pomdpfit._score_panel import Terms, observation_terms, terms_along
 from pomdpfit._stage import Data, Stage
 from pomdpfit._types import Array, Bool, Float
 
@@ -34,12 +34,15 @@ def plain_pull_score(
     x0, by_prior = jax.vjp(lambda x0: _priors(x0, data), stage.x0)
     path = follow(matrices, places, x0)
 
-    def total(scene: Scene | None, x: Array, log_sigma: Array) -> tuple[Array, Terms]:
-        terms = terms_along(eqx.combine(scene, rest.scene), data.panel, x, log_sigma)
-        return weighted_sum(terms.by_part(), weights), terms
-
-    slopes = jax.grad(total, argnums=(0, 1, 2), has_aux=True)
-    (scene, by_x, by_log_sigma), terms = slopes(moving.scene, path.x, path.log_sigma)
+    panel, counted = data.panel, jnp.where(weights > 0, weights, 0.0)
+    seen, by_seen = jax.vjp(lambda log: observation_terms(panel, log.T), path.log_sigma)
+    (by_log_sigma,) = by_seen(jnp.broadcast_to(counted[:, :1], seen.shape))
+    if moving.scene is None or rest.scene is None:
+        chosen, scene = jnp.zeros_like(path.sigma), None
+        by_x = (chosen,) * stage.kernel.states
+    else:
+        chosen, scene, by_x = pull_choices(moving.scene, rest.scene, panel, path.x, counted[:, 1])
+    terms = Terms(seen, chosen.T, jnp.transpose(path.x, (2, 0, 1)))
     by_mass, by_x0 = pull_back(matrices, places, path, by_x, by_log_sigma)
     (kernel,) = by_kernel(by_matrices(matrices, places, path.x, by_mass))
     (x0,) = by_prior(by_x0.T)

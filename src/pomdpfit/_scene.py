@@ -59,9 +59,13 @@ class Scene(eqx.Module):
         t: Int[Array, "*b"] | None,
     ) -> Float[Array, "*b A"]:
         """Q(z, x, .) in each context."""
+        return interpolate(self.values.scheme, self.table, self.table_row(context, z, t), x)
+
+    @property
+    def table(self) -> Float[Array, "R m A"]:
+        """The action values, by `table_row`."""
         table = self.values.table
-        flat = table.reshape(-1, *table.shape[-2:])
-        return interpolate(self.values.scheme, flat, self.table_row(context, z, t), x)
+        return table.reshape(-1, *table.shape[-2:])
 
     def available(self, context: Int[Array, "*b"], z: Int[Array, "*b"]) -> Array | None:
         """The actions that can be taken."""
@@ -76,7 +80,17 @@ class Scene(eqx.Module):
         t: Int[Array, "*b"] | None,
     ) -> Float[Array, "*b A"]:
         """log pi(a | z, x) in each context."""
-        q, available, shock = self.q(context, z, x, t), self.available(context, z), self.shock
+        return self.log_choice_at(self.shock, context, z, self.q(context, z, x, t))
+
+    def log_choice_at(
+        self,
+        shock: AbstractShock,
+        context: Int[Array, "*b"],
+        z: Int[Array, "*b"],
+        q: Float[Array, "*b A"],
+    ) -> Float[Array, "*b A"]:
+        """log pi(a | z, x) in each context, where Q(z, x, .) is q and shocks are these."""
+        available = self.available(context, z)
         if self.contexts == 1:
             return first_context(shock).log_choice(q, available)
         each = lambda shock, q, available: shock.log_choice(q, available)

@@ -51,7 +51,7 @@ def simulate_paths(
 
     by_period = lambda table: jnp.swapaxes(jnp.asarray(table), 0, 1)
     steps = (by_period(step_keys[:, 1:]), by_period(context), by_period(epoch))
-    last, (z, a, s, x) = jax.lax.scan(period, _Agent(z0, s0, x0), steps)
+    last, (z, a, s, x) = jax.lax.scan(period, _Agent(jnp.asarray(z0, dtype=int), s0, x0), steps)
     with_last = (jnp.concatenate([path, end[None]]) for path, end in ((z, last.z), (s, last.s)))
     z, s = (jnp.swapaxes(path, 0, 1) for path in with_last)
     x = jnp.swapaxes(jnp.concatenate([x, last.x[None]]), 0, 1)

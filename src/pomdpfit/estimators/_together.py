@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -142,19 +143,21 @@ class _Pool:
         self.cold = batch.cold[None]  # of the one context
         self.starts = jnp.broadcast_to(batch.cold, (self.size, *batch.cold.shape))
         self.asking: list[_Climber] = []
-        self.flying: collections.deque[tuple[list[_Climber], Answers]] = collections.deque()
+        self.flying: collections.deque[tuple[list[_Climber], Future[Answers]]] = collections.deque()
         self.ended: list[tuple[_Climber, Climb]] = []
 
     def run(self) -> Iterator[tuple[_Climber, Climb]]:
         """Every climb as it ends."""
         for place in range(self.size):
             self._enter(place)
-        while self.asking or self.flying:
-            while (ready := self._ready()) is not None:
-                self._send(ready)
-            self._receive()
-            yield from self.ended
-            self.ended.clear()
+        # In a thread of its own: a call that has loops returns when they are at an end.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            while self.asking or self.flying:
+                while (ready := self._ready()) is not None:
+                    self.flying.append((ready, beside.submit(self._question(ready))))
+                self._receive()
+                yield from self.ended
+                self.ended.clear()
 
     def _enter(self, place: int) -> None:
         """The next climb in line takes this place; one that ends at once leaves it to another."""
@@ -192,11 +195,11 @@ class _Pool:
         full = len(most) == self.batch.width and len(self.flying) < 2
         return most if full or (most and not self.flying) else None
 
-    def _send(self, climbers: list[_Climber]) -> None:
-        """Ask the batch, without waiting for it."""
+    def _question(self, climbers: list[_Climber]) -> Callable[[], Answers]:
+        """What they ask, to be answered as one batch."""
         chosen = set(map(id, climbers))
         self.asking = [c for c in self.asking if id(c) not in chosen]
-        padded = climbers + climbers[:1] * (self.batch.width - len(climbers))
+        padded = self._padded(climbers)
         entries = climbers[0].entries  # restrictions may tell others apart: not leaves, not bounds
         phi = np.stack([c.question.phi for c in padded])
         places = np.array([c.place for c in padded])
@@ -214,16 +217,20 @@ class _Pool:
         charts = [c.question.jacobian.T for c in padded if isinstance(c.question, Outer)]
         if charts:
             directions = entries.split(np.stack(charts))
-            answers = self.batch.outers(self.part, directions, members)
-        else:
-            answers = self.batch.slopes(self.part, entries.leaves, members)
-        if Part.CHOICE in self.part:
-            self.starts = _put(self.starts, places, answers.start, answers.sound)
-        self.flying.append((climbers, answers))
+            return functools.partial(self.batch.outers, self.part, directions, members)
+        return functools.partial(self.batch.slopes, self.part, entries.leaves, members)
+
+    def _padded(self, climbers: list[_Climber]) -> list[_Climber]:
+        """As many as a batch has members: the first stands for those that are missing."""
+        return climbers + climbers[:1] * (self.batch.width - len(climbers))
 
     def _receive(self) -> None:
         """Wait for the oldest batch, and tell its climbs."""
-        climbers, answers = self.flying.popleft()
+        climbers, asked = self.flying.popleft()
+        answers = asked.result()
+        if Part.CHOICE in self.part:
+            places = np.array([c.place for c in self._padded(climbers)])
+            self.starts = _put(self.starts, places, answers.start, answers.sound)
         found, sound = jax.device_get((answers.answer, answers.sound))
         slopes = isinstance(climbers[0].question, Slope)
         if slopes:

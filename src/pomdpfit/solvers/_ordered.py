@@ -102,7 +102,7 @@ def _passes(
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.
     improve = lambda k, block: block + stays.relaxation(k) * corrected * left(block)
-    return jax.lax.fori_loop(0, stays.passes, improve, corrected * right)
+    return stays.over_passes(improve, corrected * right)
 
 
 def _stuck(

@@ -11,6 +11,7 @@ import numpy as np
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float
+from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._lu import solve
 from pomdpfit.solvers._ordered import reset_columns
 from pomdpfit.solvers._plan import Plan
@@ -87,12 +88,12 @@ def _passes_back(
         return right
     corrected = stays.corrections[z][:, None]
 
-    def improve(k: int, total: Array) -> Array:
+    def improve(k: Count, total: Array) -> Array:
         block = corrected * total
         left = (right - block).at[own.position].add(own.owed(block))
         return total + stays.relaxation(k) * left
 
-    return corrected * jax.lax.fori_loop(0, stays.passes, improve, right)
+    return corrected * stays.over_passes(improve, right)
 
 
 def _stuck_back(

@@ -9,11 +9,13 @@ as fast as they can (Chebyshev's points); on a CPU, for elsewhere a pass takes a
 it, and to look up by how much it is relaxed is a second call.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 
 from pomdpfit._bellman import Transfer
 from pomdpfit._types import Array, Float, Int
@@ -28,7 +30,22 @@ MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
 _STUCK = 200  # passes over a large block where one may stay for ever
 _DENSE_UP_TO = 1200  # coefficients in a block
 
+_PASSES_A_TURN = 8  # of a loop, on other devices than a CPU
+
 Scalar = float | Float[Array, ""]
+
+
+@custom_vmap
+def _most_of_all(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The same for all that are solved side by side: as many as any of them needs."""
+    return count
+
+
+@_most_of_all.def_vmap
+def _most_of_each(
+    size: int, batched: list[bool], count: Int[Array, "m"]
+) -> tuple[Int[Array, ""], bool]:
+    return _most_of_all(count.max(axis=0) if batched[0] else count), False
 
 
 class Staying(NamedTuple):
@@ -48,6 +65,24 @@ class Staying(NamedTuple):
         """At an observation where one may stay for ever; where nothing is known, many passes."""
         passes = _STUCK if self.stuck is None else jnp.minimum(self.stuck[z], MOST_PASSES)
         return self._replace(passes=jnp.asarray(passes), relaxations=None)
+
+    def over_passes(self, improve: Callable[[Count, Array], Array], block: Array) -> Array:
+        """The block after all passes, improve(k, block) each.
+
+        A device that is no CPU asks its host after every turn of a loop whether there is another,
+        which takes longer than a pass: there a turn is some passes, apart from one another, and
+        all members of a batch make as many of them.
+        """
+        if jax.default_backend() == "cpu":
+            return jax.lax.fori_loop(0, self.passes, improve, block)
+
+        def turn(k: Count, block: Array) -> Array:
+            for j in range(_PASSES_A_TURN):
+                block = jax.lax.optimization_barrier(improve(_PASSES_A_TURN * k + j, block))
+            return block
+
+        turns = -(-_most_of_all(self.passes) // _PASSES_A_TURN)
+        return jax.lax.fori_loop(0, turns, turn, block)
 
     def relaxation(self, count: Count) -> Scalar:
         """Of the pass after so many."""
