@@ -149,7 +149,7 @@ def _pull_ground(problem, moving, fixed, data, back):  # type: ignore[no-untyped
     return problem.pull_ground(moving, fixed, data, back, with_choices=True)
 
 
-@program
+@program(light=without_slopes)
 def _pull_stage(problem, ground, value, data, back, by):  # type: ignore[no-untyped-def]
     return problem.pull_stage(ground, value, data, back, by)
 

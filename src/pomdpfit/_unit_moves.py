@@ -99,7 +99,7 @@ def _move_ground(
     return problem.move_ground(moving | fixed, data, directions)
 
 
-@program
+@program(light=without_slopes)
 def _move_stage(problem, ground, value, data, moved):  # type: ignore[no-untyped-def]
     return problem.move_stage(ground, value, data, moved)
 
@@ -109,7 +109,7 @@ def _move_value(problem, ground, value, gap):  # type: ignore[no-untyped-def]
     return problem.move_value(ground, value, gap)
 
 
-@program
+@program(light=without_slopes)
 def _with_value(problem, ground, value, data, stage, moved):  # type: ignore[no-untyped-def]
     return problem.with_value(ground, value, data, stage, moved)
 
