@@ -29,7 +29,6 @@ _MOST_RELAXED = 28
 MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
 _STUCK = 200  # passes over a large block where one may stay for ever
 _DENSE_UP_TO = 1200  # coefficients in a block
-
 _PASSES_A_TURN = 8  # of a loop, on other devices than a CPU
 
 Scalar = float | Float[Array, ""]
