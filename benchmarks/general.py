@@ -6,8 +6,8 @@ from a Dirichlet law, forgets in a few periods; `sticky` moves to a random place
 0.01 and stays otherwise.
 
 On kernels that forget, Newton's method is value iteration: the same sweeps, and no more of them.
-What is timed there is one thing beside itself, so value iteration is timed twice, and no slower
-means no slower than it is than itself, by the largest such difference of all cases.
+What is timed there is one thing beside itself, so value iteration is timed twice: its difference
+from itself says what a ratio close to one can mean.
 """
 
 from typing import NamedTuple
@@ -40,13 +40,13 @@ class _Case(NamedTuple):
         """How much slower value iteration was than itself."""
         return 1.0 - min(self.plain, self.again) / max(self.plain, self.again)
 
-    def row(self, noise: float) -> Row:
+    def row(self) -> Row:
         """How many times fewer units Newton's method takes."""
         return Row(
             self.name,
             self.plain / self.newton,
             "times fewer units than value iteration",
-            10.0 if self.sweeps > _MANY else 1.0 - noise,
+            10.0 if self.sweeps > _MANY else 1.0,
             at_least=True,
             note=f"{self.sweeps} sweeps, {self.plain:.0f} units; Newton {self.steps} steps, "
             f"{self.newton:.0f} units",
@@ -61,10 +61,12 @@ def rows(size: Size) -> list[Row]:
         for discount in size.discounts
         for seed in size.seeds
     ]
-    noise = max(case.differs for case in cases)
-    note = f"the largest of {len(cases)} differences; no slower means by no more than this"
-    beside = Row("value iteration beside itself", 100 * noise, "% slower", note=note)
-    return [beside, *(case.row(noise) for case in cases)]
+    differences = [100 * case.differs for case in cases]
+    note = f"the same program timed twice: median of {len(cases)}, at most {max(differences):.0f} %"
+    beside = Row(
+        "value iteration beside itself", float(np.median(differences)), "% slower", note=note
+    )
+    return [beside, *(case.row() for case in cases)]
 
 
 def random_model(Z: int, S: int, A: int, move: float, discount: float, seed: int):
