@@ -1,12 +1,12 @@
 """Reading coefficients off the grid for many beliefs at once."""
 
 import functools
-from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
 
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 
 ByState = tuple[Float[Array, "*b"], ...]  # derivatives in the probability of each state
@@ -62,7 +62,7 @@ def read(
 def by_state(slopes: tuple[Array, ...], by_q: Float[Array, "*b A"]) -> ByState:
     """The derivative in each state's probability of what has the derivative by_q in q(x)."""
     each = apart(by_q)
-    return tuple(_sum(map(jnp.multiply, apart(slope), each)) for slope in slopes)
+    return tuple(term_by_term(map(jnp.multiply, apart(slope), each)) for slope in slopes)
 
 
 def apart(q: Float[Array, "*b A"]) -> tuple[Float[Array, "*b"], ...]:
@@ -107,8 +107,4 @@ def _found(
 
 def _weighed(weight: Float[Array, "*b V"], found: Float[Array, "*b V A"]) -> Float[Array, "*b A"]:
     """sum_v weight_v found_v, term by term: compiled into one pass that keeps nothing."""
-    return _sum(weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))
-
-
-def _sum(parts: Iterable[Array]) -> Array:
-    return functools.reduce(jnp.add, parts)
+    return term_by_term(weight[..., v, None] * found[..., v, :] for v in range(weight.shape[-1]))

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from pomdpfit._scaled_belief import underflows
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Bool, Float, Int
 
 _ROWS_AT_ONCE = 2**16  # what fits the caches
@@ -53,8 +54,8 @@ def follow(
 
     def step(x: Float[Array, "S N"], place: Int[Array, "N"]) -> tuple[Array, tuple]:
         P = jnp.moveaxis(matrices[place], 0, -1)
-        mass = _sum(belief * row for belief, row in zip(x, P, strict=True))
-        sigma = _sum(mass)
+        mass = term_by_term(belief * row for belief, row in zip(x, P, strict=True))
+        sigma = term_by_term(mass)
         return mass / jnp.where(sigma > 0, sigma, 1.0), (x, sigma)
 
     last, (x, sigma) = jax.lax.scan(step, x0.T, places)
@@ -76,9 +77,9 @@ def pull_back(
     def step(carried: tuple[Array, Array], row: tuple) -> tuple[tuple[Array, Array], Array]:
         y, following = carried
         place, x, inverse, b, l = row
-        m = (y + (l - _sum(y * following))) * inverse
+        m = (y + (l - term_by_term(y * following))) * inverse
         P = jnp.moveaxis(matrices[place], 0, -1)
-        return (jnp.stack(b) + _sum(P[:, k] * each for k, each in enumerate(m)), x), m
+        return (jnp.stack(b) + term_by_term(P[:, k] * each for k, each in enumerate(m)), x), m
 
     rows = places, path.x, per_sigma, by_x, by_log_sigma
     (by_x0, _), by_mass = jax.lax.scan(
@@ -109,8 +110,3 @@ def over_periods(
     """A scan over periods; where rows are few, the step with all of them at once."""
     first, *_ = jax.tree.leaves(rows)
     return step(none, rows) if first.size <= _ROWS_AT_ONCE else jax.lax.scan(step, none, rows)
-
-
-def _sum(parts) -> Array:  # type: ignore[no-untyped-def]
-    """Term by term, in one order, which the compiler joins to what reads the sum."""
-    return functools.reduce(jnp.add, parts)
