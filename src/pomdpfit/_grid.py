@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._errors import GridTooLargeError
+from pomdpfit._term_by_term import over_last
 from pomdpfit._types import Array, Float, Int
 
 
@@ -55,7 +56,7 @@ def locate(
     fraction = y - base
     position = _positions(fraction)
     falling = jnp.stack(
-        [jnp.where(position == k, fraction, 0.0).sum(axis=-1) for k in range(states - 1)], axis=-1
+        [over_last(jnp.where(position == k, fraction, 0.0)) for k in range(states - 1)], axis=-1
     )
     ones = jnp.ones((*x.shape[:-1], 1))
     edges = jnp.concatenate([ones, falling, 0.0 * ones], axis=-1)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pomdpfit import _grid
 from pomdpfit._errors import ModelError
+from pomdpfit._term_by_term import over_last
 from pomdpfit._types import Array, Float, Int
 
 
@@ -167,7 +168,7 @@ class Smooth(AbstractScheme):
         direction = kernel[..., 1, :] - kernel[..., 0, :]
         slope = direction.sum(axis=-1)[..., None]
         mass = jnp.einsum("ns,...st->...nt", nodes, kernel)
-        sigma = mass.sum(axis=-1)
+        sigma = over_last(mass)
         direction = direction[..., None, :]
         here = jnp.where((sigma > 0)[..., None], mass, direction)
         total = jnp.where(sigma > 0, sigma, slope)
@@ -204,10 +205,10 @@ def _next_beliefs(nodes: np.ndarray, kernel: Float[Array, "*b K S S"]) -> tuple[
     where the mass goes, and so the derivative, once the kernel gives z' a chance.
     """
     mass = jnp.einsum("ns,...st->...nt", nodes, kernel)
-    sigma = mass.sum(axis=-1)
+    sigma = over_last(mass)
     possible = sigma > 0
     either = jax.lax.stop_gradient(mass.sum(axis=-3, keepdims=True))
-    total = either.sum(axis=-1, keepdims=True)
+    total = over_last(either)[..., None]
     blind = jnp.where(total > 0, either / jnp.where(total > 0, total, 1.0), 1.0 / nodes.shape[-1])
     lift = _lift(sigma)
     belief = lift[..., None] * mass / jnp.where(possible, lift * sigma, 1.0)[..., None]

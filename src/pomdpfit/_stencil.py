@@ -5,20 +5,17 @@ through the law P(z_k, s' | z, s, a), which most z share by construction (`Kerne
 they are computed once for each law, and V is read for all z of a law at once.
 """
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._stencil_reads import read_each, read_together
 from pomdpfit._types import Array, Float, Int
 
 _LEAST_SHARED = 4  # z with one law that are read together; fewer are read each by itself
-_UNROLLED = 32
 
 
 class Stencil(eqx.Module):
@@ -60,7 +57,7 @@ class Piece(eqx.Module):
             # A few numbers: written as a sum over axes they are computed once, not for each reader.
             return Stencil(self.successors, self.position, self.weight)(coefficients)
         if self.pattern.everywhere:
-            return _read_together(None, flat, self.successors, self.position[0], self.weight[0])
+            return read_together(None, flat, self.successors, self.position[0], self.weight[0])
         rows = np.array(self.law)
         if self.pattern.shifts is None:
             places, parts = self._by_law(coefficients, flat, np.arange(len(rows)))
@@ -85,7 +82,7 @@ class Piece(eqx.Module):
         slices = tuple((int(before + k), int(before + k) + Z) for k in shifts)
         ahead = np.arange(Z)[:, None, None] + np.broadcast_to(shifts, self.position.shape[1:3])
         padded = jnp.pad(flat, ((before, after), (0, 0)))
-        return _read_together(slices, padded, before + ahead, self.position[row], self.weight[row])
+        return read_together(slices, padded, before + ahead, self.position[row], self.weight[row])
 
     def _by_law(
         self, coefficients: Float[Array, "Z n c"], flat: Float[Array, "Z m"], these: np.ndarray
@@ -96,15 +93,15 @@ class Piece(eqx.Module):
         found, order = [], []
         for row, places in shared:
             zs = these[places]
-            successors = self.successors[zs] if many else self.successors
-            part = _read_together(None, flat, successors, self.position[row], self.weight[row])
+            successors = self.successors[_as_slice(zs)] if many else self.successors
+            part = read_together(None, flat, successors, self.position[row], self.weight[row])
             found.append(jnp.broadcast_to(part, (len(zs), *part.shape[1:])))
             order.append(zs)
         if len(single):
             zs = these[single]
-            successors = self.successors[zs] if many else self.successors
-            law = rows[zs]
-            found.append(Stencil(successors, self.position[law], self.weight[law])(coefficients))
+            successors = self.successors[_as_slice(zs)] if many else self.successors
+            law = _as_slice(rows[zs])
+            found.append(read_each(flat, successors, self.position[law], self.weight[law]))
             order.append(zs)
         return np.concatenate(order), found[0] if len(found) == 1 else jnp.concatenate(found)
 
@@ -121,77 +118,18 @@ def _overwritten(whole: Array, places: np.ndarray, parts: Array) -> Array:
     return whole.at[places].set(parts, unique_indices=True)
 
 
+def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
+    """Rows that follow each other, as a slice: it is read where it is, others are copied first."""
+    first, count = int(rows[0]), len(rows)
+    return slice(first, first + count) if (rows == first + np.arange(count)).all() else rows
+
+
 def _by_law(rows: np.ndarray) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
     """The places of each row that many share, and all other places."""
     groups = [(int(row), np.flatnonzero(rows == row)) for row in np.unique(rows)]
     shared = [(row, zs) for row, zs in groups if len(zs) >= _LEAST_SHARED]
     rest = [zs for _, zs in groups if len(zs) < _LEAST_SHARED]
     return shared, np.sort(np.concatenate(rest)) if rest else np.array([], dtype=int)
-
-
-@jax.jit  # traced once, however many programs (and actions, and slots) it is part of
-def _read_slot(
-    rows: Float[Array, "z m"], position: Int[Array, "n V"], weight: Float[Array, "n V c"]
-) -> Float[Array, "z n c"]:
-    """One successor of each z."""
-    width = position.shape[1]
-    return sum(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))  # type: ignore[return-value]
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _read(
-    slices: tuple[tuple[int, int], ...] | None,
-    flat: Float[Array, "Z m"],
-    successors: Int[Array, "z B K"],
-    position: Int[Array, "B K n V"],
-    weight: Float[Array, "B K n V c"],
-) -> Float[Array, "z B n c"]:
-    """All z of one law: whole rows of V are read at the same positions, which is quick.
-
-    slices  the rows that each slot reads, where they stand side by side: quicker still
-    """
-    B, K, n, width = position.shape
-
-    def rows(b: int, k: int) -> Array:
-        return flat[successors[:, b, k]] if slices is None else flat[slice(*slices[k])]
-
-    def action(b: int) -> Array:
-        if K * width <= _UNROLLED:
-            return sum(_read_slot(rows(b, k), position[b, k], weight[b, k]) for k in range(K))
-        zero = jnp.zeros((len(successors), n, weight.shape[-1]))
-        add = lambda total, slot: (total + _read_slot(flat[slot[0]], *slot[1:]), None)
-        return jax.lax.scan(add, zero, (successors[:, b].T, position[b], weight[b]))[0]
-
-    return jnp.stack([action(b) for b in range(B)], axis=1)
-
-
-@functools.partial(_read.defjvp, symbolic_zeros=True)
-def _read_jvp(
-    slices: tuple[tuple[int, int], ...] | None, primals: tuple, tangents: tuple
-) -> tuple[Array, Array]:
-    """Linear in V and in the weights.
-
-    dV's term is one read of all positions: its transpose is then one loop that adds to all of
-    them, where that of many reads would be many. dweight's is a read like any other.
-    """
-    flat, successors, position, weight = primals
-    terms = []
-    if not isinstance(tangents[0], SymbolicZero):
-        read = _all_positions(tangents[0], successors, position)[..., None] * weight
-        terms.append(read.sum(axis=(2, 4)))
-    if not isinstance(tangents[3], SymbolicZero):
-        terms.append(_read(slices, flat, successors, position, tangents[3]))
-    image = _read(slices, *primals)
-    return image, sum(terms, jnp.zeros_like(image))
-
-
-def _all_positions(
-    flat: Float[Array, "Z m"], successors: Int[Array, "z B K"], position: Int[Array, "B K n V"]
-) -> Float[Array, "z B K n V"]:
-    return flat[successors[..., None, None], position]
-
-
-_read_together = jax.jit(_read, static_argnums=0)  # traced once
 
 
 class SharedStencil(eqx.Module):

@@ -26,17 +26,19 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers import _lu
 
 _DEGREES = (6, 5, 4, 3, 2, 1)
+_FOR_EACH = 7  # polynomials for each z: with more of them a step costs more than it saves
 _UNKNOWNS = 400  # of the coarse system: its LU is to cost no more than a few sweeps
 _MOST_UNKNOWNS = 2400  # with the lowest degree
 
 
 def coarse_degree(observations: int, states: int, scheme: AbstractScheme) -> int:
     """The highest degree with nodes of the grid and a small system; 0 where there is none."""
-    size = lambda degree: observations * _grid.node_count(states, degree)
+    size = lambda degree: _grid.node_count(states, degree)
     for degree in _DEGREES:
-        if scheme.resolution % degree == 0 and size(degree) <= _UNKNOWNS:
+        small = size(degree) <= min(_FOR_EACH, _UNKNOWNS / observations)
+        if scheme.resolution % degree == 0 and small:
             return degree
-    return 1 if states > 1 and size(1) <= _MOST_UNKNOWNS else 0
+    return 1 if states > 1 and observations * size(1) <= _MOST_UNKNOWNS else 0
 
 
 class Coarse(eqx.Module):
