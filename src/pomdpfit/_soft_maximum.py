@@ -39,7 +39,7 @@ def log_softmax(utility: Float[Array, "*b A"]) -> Float[Array, "*b A"]:
 def _from_the_top(utility: Float[Array, "*b A"]) -> tuple[Array, list[Array]]:
     """The largest, which no derivative needs to know of, and how far below it each is."""
     each = [utility[..., a] for a in range(utility.shape[-1])]
-    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, each))
+    top = functools.reduce(jax.lax.max, map(jax.lax.stop_gradient, each))
     return top, [u - top for u in each]
 
 

@@ -5,7 +5,9 @@ to compile, and what it makes of our gathers and scans is no faster: so it is sw
 by program, where jaxlib knows the option. Scatters would run faster with it, which saves less than
 it costs to compile. Programs that are `light` are optimised less, which takes a fifth less time: it
 makes no difference to what runs over a model once, nor to sweeps with linear interpolation; those
-with slopes would take a fifth longer. Figures are in docs/speed.md.
+with slopes would take a fifth longer. And XLA cuts a program in pieces that it compiles side by
+side: where other programs keep all cores busy, that takes a tenth longer. Figures are in
+docs/speed.md.
 
 Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
 then compiled side by side, while others are still traced. Where programs are kept on disk
@@ -37,6 +39,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _QUICK = {"xla_cpu_use_fusion_emitters": False}
+_IN_ONE_PIECE = {"xla_cpu_parallel_codegen_split_count": 1}
 _LIGHT = {"xla_backend_optimization_level": 1}  # of 3
 _MOST_AT_A_TIME = 4
 
@@ -269,7 +272,8 @@ def _tried() -> tuple[dict[str, Any], str]:
     compiled = lambda **options: str(
         jax.jit(loop, **options).lower(jax.ShapeDtypeStruct((1000,), float)).compile().as_text()
     )
-    options = {"compiler_options": _QUICK}
+    busy = (os.cpu_count() or 1) <= _MOST_AT_A_TIME  # with other programs, pieces or not
+    options = {"compiler_options": _QUICK | (_IN_ONE_PIECE if busy else {})}
     try:
         return options, compiled(**options)
     except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option

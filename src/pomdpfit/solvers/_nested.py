@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator, Transfer, bellman_operator
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import size
 
@@ -84,7 +85,7 @@ def _carried(scheme: AbstractScheme, to: AbstractScheme, states: int) -> Callabl
     position, weight = scheme.carried(to, states)
 
     def carry(d: Field) -> Field:
-        found = d.reshape(len(d), -1)[:, position]
-        return (found[..., None] * weight).sum(axis=2)
+        values, width = d.reshape(len(d), -1), position.shape[1]
+        return term_by_term(values[:, position[:, v], None] * weight[:, v] for v in range(width))
 
     return carry
