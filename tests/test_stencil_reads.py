@@ -69,3 +69,12 @@ def test_many_reads_side_by_side_are_those_of_each():
     together = jax.vmap(read_each)(*stacked)
     for one, arrays in zip(together, drawn, strict=True):
         np.testing.assert_allclose(one, _by_hand(*arrays), rtol=0, atol=1e-12)
+
+
+@_SIZES
+def test_laws_may_lead_to_the_same_successors(slots, width):
+    """One row of successors for all z, whose laws differ."""
+    flat, successors, position, weight = _drawn(slots, width, each=True)
+    read = read_each(flat, successors[:1], position, weight)
+    by_hand = _by_hand(flat, np.repeat(successors[:1], Z, axis=0), position, weight)
+    np.testing.assert_allclose(read, by_hand, rtol=0, atol=1e-12)

@@ -70,12 +70,12 @@ def _together_jvp(
 @jax.custom_jvp
 def _each(
     flat: Float[Array, "Z m"],
-    successors: Int[Array, "z B K"],
+    successors: Int[Array, "#z B K"],
     position: Int[Array, "z B K n V"],
     weight: Float[Array, "z B K n V c"],
 ) -> Float[Array, "z B n c"]:
     """Every z by a law of its own: entry by entry."""
-    B, K, _, width = position.shape[1:]
+    z, B, K, n, width = position.shape
     values, row = flat.reshape(-1), jnp.uint32(flat.shape[1])
 
     def slot(first: Int[Array, "z"], position: Array, weight: Array) -> Float[Array, "z n c"]:
@@ -87,7 +87,7 @@ def _each(
         slots = successors[:, b], position[:, b], weight[:, b]
         if K * width <= _UNROLLED:
             return term_by_term(slot(*(part[:, k] for part in slots)) for k in range(K))
-        zero = jnp.zeros((len(successors), position.shape[3], weight.shape[-1]))
+        zero = jnp.zeros((z, n, weight.shape[-1]))
         add = lambda total, parts: (total + slot(*parts), None)
         return jax.lax.scan(add, zero, tuple(jnp.moveaxis(part, 1, 0) for part in slots))[0]
 
