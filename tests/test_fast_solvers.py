@@ -293,7 +293,7 @@ def test_steps_that_are_not_needed_are_not_compiled(monkeypatch):
 @pytest.mark.parametrize("wrong", [0.0, jnp.nan])
 def test_value_iteration_takes_over_where_steps_lead_nowhere(wrong, monkeypatch):
     """A linear step that is wrong, or no number, costs time and nothing else."""
-    monkeypatch.setattr(_newton, "krylov_step", lambda transfer, improve, gap, _: wrong * gap)
+    monkeypatch.setattr(_newton, "krylov_step", lambda transfer, improve, gap: wrong * gap)
     model, grid = sticky(0, states=0.9, discount=0.9), pf.Linear(21)
     found = solve_primitives(model, grid, pf.Newton())
     plain = solve_primitives(model, grid, pf.RelativeValueIteration())

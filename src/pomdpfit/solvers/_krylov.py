@@ -14,9 +14,7 @@ from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import size
 
 _MOST_STEPS = 60
-# What is left of the gap, relative: what Newton's next step makes good.
-_FINE, _ROUGH = 1e-5, 1e-2
-_SOME = 0.1  # what is left is judged by its root mean square, gaps by the largest
+_FINE, _ROUGH = 1e-4, 1e-2  # what is left of the gap, relative: what Newton's next step makes good
 
 Field = Float[Array, "Z n c"]
 
@@ -33,14 +31,9 @@ def krylov(
     )[0]
 
 
-def krylov_step(
-    transfer: Transfer, improve: Callable[[Field], Field], gap: Field, tolerance: float
-) -> Field:
+def krylov_step(transfer: Transfer, improve: Callable[[Field], Field], gap: Field) -> Field:
     """(I - T'(V))^-1 gap, nearly, for a gap without its constant part.
 
-    The error of a Newton step is of the order of the gap itself, so that more than some of that is
-    wasted; and so is what brings the gap further below the tolerance than some of it.
+    The error of a Newton step is of the order of the gap itself, so that more than that is wasted.
     """
-    largest = size(gap)
-    left = _SOME * jnp.maximum(largest, tolerance / largest)
-    return krylov(transfer, improve, gap, jnp.clip(left, _FINE, _ROUGH))
+    return krylov(transfer, improve, gap, jnp.clip(size(gap), _FINE, _ROUGH))
