@@ -12,7 +12,7 @@ import numpy as np
 
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._stencil_reads import read_each, read_together
+from pomdpfit._stencil_reads import gathered, read_each, read_together, summed
 from pomdpfit._types import Array, Float, Int
 
 _LEAST_SHARED = 4  # z with one law that are read together; fewer are read each by itself
@@ -29,11 +29,11 @@ class Stencil(eqx.Module):
     def gather(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A K n V"]:
         """The coefficients that each (z, a, k, node) reads."""
         flat = coefficients.reshape(coefficients.shape[0], -1)
-        return flat[self.successors[..., None, None], self.position]
+        return gathered(flat, self.successors, self.position)
 
     def __call__(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "#Z A n c"]:
         """The expected value of the next period at every node, for each action."""
-        return (self.gather(coefficients)[..., None] * self.weight).sum(axis=(2, 4))
+        return summed(self.gather(coefficients), self.weight)
 
     def read_each(self, coefficients: Float[Array, "Z n c"]) -> Float[Array, "Z A n c"]:
         """The same, entry by entry: quicker, and more to compile."""
@@ -120,7 +120,7 @@ def _overwritten(whole: Array, places: np.ndarray, parts: Array) -> Array:
     As one block where that can be; but not on a CPU, where the compiler would make it a part of
     whatever reads the whole, and compute the whole anew for each of its uses.
     """
-    block = (places == places[0] + np.arange(len(places))).all()
+    block = isinstance(_as_slice(places), slice)
     if block and jax.default_backend() != "cpu":
         return jax.lax.dynamic_update_slice_in_dim(whole, parts, int(places[0]), axis=0)
     return whole.at[places].set(parts, unique_indices=True)

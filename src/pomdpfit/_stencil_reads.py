@@ -18,10 +18,10 @@ _IN_BOUNDS = "promise_in_bounds"
 
 
 @jax.jit  # traced once, however many programs (and actions, and slots) it is part of
-def _read_slot(
+def read_slot(
     rows: Float[Array, "z m"], position: Int[Array, "n V"], weight: Float[Array, "n V c"]
 ) -> Float[Array, "z n c"]:
-    """One successor of each z."""
+    """One successor of each z; or one function on another grid."""
     width = position.shape[1]
     return term_by_term(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))
 
@@ -45,10 +45,10 @@ def _together(
 
     def action(b: int) -> Array:
         if K * width <= _UNROLLED:
-            slots = (_read_slot(rows(b, k), position[b, k], weight[b, k]) for k in range(K))
+            slots = (read_slot(rows(b, k), position[b, k], weight[b, k]) for k in range(K))
             return term_by_term(slots)
         zero = jnp.zeros((len(successors), n, weight.shape[-1]))
-        add = lambda total, slot: (total + _read_slot(flat[slot[0]], *slot[1:]), None)
+        add = lambda total, slot: (total + read_slot(flat[slot[0]], *slot[1:]), None)
         return jax.lax.scan(add, zero, (successors[:, b].T, position[b], weight[b]))[0]
 
     return jnp.stack([action(b) for b in range(B)], axis=1)
@@ -102,7 +102,7 @@ def _each_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     change = _change_of_values(tangents[0], primals, image)
     if isinstance(tangents[3], SymbolicZero):
         return image, change
-    return image, change + _summed(_gathered(flat, successors, position), tangents[3])
+    return image, change + summed(gathered(flat, successors, position), tangents[3])
 
 
 def _change_of_values(tangent: Array | SymbolicZero, primals: tuple, image: Array) -> Array:
@@ -113,18 +113,20 @@ def _change_of_values(tangent: Array | SymbolicZero, primals: tuple, image: Arra
     if isinstance(tangent, SymbolicZero):
         return jnp.zeros_like(image)
     _, successors, position, weight = primals
-    return _summed(_gathered(tangent, successors, position), weight)
+    return summed(gathered(tangent, successors, position), weight)
 
 
-def _gathered(
+def gathered(
     flat: Float[Array, "Z m"], successors: Int[Array, "z B K"], position: Int[Array, "*z B K n V"]
 ) -> Float[Array, "z B K n V"]:
+    """All that is read, in one array."""
     return flat[successors[..., None, None], position]
 
 
-def _summed(
+def summed(
     read: Float[Array, "z B K n V"], weight: Float[Array, "*z B K n V c"]
 ) -> Float[Array, "z B n c"]:
+    """The same, weighed and added up over slots and vertices."""
     return (read[..., None] * weight).sum(axis=(2, 4))
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from pomdpfit._bellman import BellmanOperator, Transfer, bellman_operator
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._term_by_term import term_by_term
+from pomdpfit._stencil_reads import read_slot
 from pomdpfit._types import Array, Float
 from pomdpfit.solvers._base import size
 
@@ -83,9 +83,4 @@ def evaluated(operator: BellmanOperator, coefficients: Field) -> tuple[Field, Tr
 def _carried(scheme: AbstractScheme, to: AbstractScheme, states: int) -> Callable[[Field], Field]:
     """The coefficients on another grid of a function that is stored on this one."""
     position, weight = scheme.carried(to, states)
-
-    def carry(d: Field) -> Field:
-        values, width = d.reshape(len(d), -1), position.shape[1]
-        return term_by_term(values[:, position[:, v], None] * weight[:, v] for v in range(width))
-
-    return carry
+    return lambda d: read_slot(d.reshape(len(d), -1), position, weight)
