@@ -18,6 +18,7 @@ from pomdpfit._plain_filter import follow, pull_back
 from pomdpfit._scene import Scene
 from pomdpfit._score_panel import Terms, observation_terms, taken
 from pomdpfit._stage import Data, Stage
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Bool, Float, Int
 
 
@@ -33,7 +34,7 @@ def agent_scores(
     x0 = jnp.broadcast_to(stage.x0, (places.shape[1], stage.kernel.states))
     path = follow(matrices, places, x0)
     observation, back = jax.vjp(lambda log: observation_terms(panel, log.T), path.log_sigma)
-    chosen, direct = jnp.zeros_like(observation), jnp.zeros(())
+    chosen, direct = jnp.zeros_like(observation), jnp.zeros((1, 1))
     by_belief = (jnp.zeros_like(path.sigma),) * stage.kernel.states
     if stage.scene is not None and moves.scene is not None:
         chosen, by_belief, direct = _choices(stage.scene, moves.scene, data, path.x)
@@ -46,8 +47,8 @@ def agent_scores(
     by_mass, by_prior = jax.vmap(lambda *bars: pull_back(matrices, places, path, *bars))(*bars)
     through = _through_matrices(stage.kernel, moves.kernel, places, path.x, by_mass)
     each = jnp.broadcast_to(moves.x0, (len(moves.x0), *x0.shape))
-    start = jnp.einsum("csn,kns->knc", by_prior, each)
-    scores = (through + start).at[..., 1].add(direct)
+    start = term_by_term(each[..., s, None] * by_prior[:, s].T for s in range(x0.shape[1]))
+    scores = through + start + jnp.stack([jnp.zeros_like(direct), direct], axis=-1)
     terms = Terms(observation, chosen, jnp.transpose(path.x, (2, 0, 1)))
     return terms, scores, path.lost(matrices)
 

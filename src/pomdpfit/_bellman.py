@@ -41,6 +41,13 @@ class Transfer(eqx.Module):
         turned = sum(self.turn[:, a] * part[..., 0] for a, part in enumerate(expected))
         return jnp.stack([total[..., 0], total[..., 1] + turned], axis=-1)
 
+    def back(self, d: Float[Array, "Z n c"]) -> Float[Array, "Z n c"]:
+        """T'(V)' d."""
+        asked = self.share[..., None] * d[:, None]
+        if self.turn is not None:
+            asked = asked.at[..., 0].add(self.turn * d[:, None, :, 1])
+        return self.stencil.back(asked)
+
 
 def memory_needed(primitives: Primitives, scheme: AbstractScheme) -> int:
     """Bytes for the stencil and the work arrays of the same size beside it."""

@@ -25,6 +25,7 @@ from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
+from pomdpfit._on_device import on_device
 from pomdpfit._own_code import require_instance
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
@@ -103,7 +104,7 @@ class Likelihood(MovableLikelihood):
         data = Data(
             panel.arrays(context),
             self.prior.data(panel.agents, self.states),
-            {name: jnp.asarray(values) for name, values in self._covariates.items()},
+            {name: on_device(values) for name, values in self._covariates.items()},
         )
         self._data = spread(data, panel.shards)
         self._successors: list[np.ndarray] | None = None
@@ -349,7 +350,7 @@ class Likelihood(MovableLikelihood):
     def _filled(self, weights: Float[np.ndarray, "N 2"]) -> Float[Array, "M 2"]:
         """Weights of all rows of the data: nobody, who fills up the devices, has none."""
         more = self._data.panel.z.shape[0] - len(weights)
-        return jnp.asarray(np.pad(weights, ((0, more), (0, 0))) if more else weights)
+        return on_device(np.pad(weights, ((0, more), (0, 0))))
 
     def _free(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """All leaves that are free, whichever are asked for: so that a fit compiles once."""

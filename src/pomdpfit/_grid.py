@@ -50,6 +50,11 @@ def locate(
     states = x.shape[-1]
     if states == 1:
         return jnp.zeros(x.shape, dtype=int), jnp.ones(x.shape)
+    if states == 2:  # nothing to sort
+        y = clip(resolution * x[..., 1], 0.0, resolution)
+        base = jnp.minimum(jnp.floor(y), resolution - 1)
+        left, fraction = base.astype(int), y - base
+        return jnp.stack([left, left + 1], -1), jnp.stack([1.0 - fraction, fraction], -1)
     y = resolution * jnp.cumsum(x[..., :0:-1], axis=-1)[..., ::-1]
     y = clip(y, 0.0, resolution)
     base = jnp.minimum(jnp.floor(y), resolution - 1)
@@ -83,7 +88,7 @@ def _rank(y, states: int):  # type: ignore[no-untyped-def]  # numpy in, numpy ou
     for j in range(1, states):
         k = states - j
         product = math.prod(y[..., j - 1] + i for i in range(k))
-        total = total + product // math.factorial(k)
+        total = total + (product if k == 1 else product // math.factorial(k))
     return total
 
 

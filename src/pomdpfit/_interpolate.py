@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._term_by_term import term_by_term
@@ -53,7 +54,7 @@ def read(
     found = _found(scheme, table, row, position)
     slopes = []
     for s in range(x.shape[-1]):
-        unit = jnp.zeros_like(x).at[..., s].set(1.0)
+        unit = jnp.broadcast_to(np.eye(x.shape[-1])[s], x.shape)
         slope = jax.jvp(lambda x: scheme.basis(x)[1], (x,), (unit,))[1]
         slopes.append(_weighed(slope, found))
     return _weighed(weight, found), tuple(slopes)
@@ -80,9 +81,8 @@ def add_back(
     """The table, with the derivative in it of what has the derivative by_q in q(x) added."""
     position, weight = scheme.basis(x)
     _, m, A = table.shape
-    flat, place = table.reshape(-1, A), ((row * m)[..., None] + position).astype(jnp.int32)
-    for v in range(weight.shape[-1]):
-        flat = flat.at[place[..., v]].add(weight[..., v, None] * by_q, mode=_IN_BOUNDS)
+    flat, place = table.reshape(-1, A), ((row * m)[..., None] + position).astype(jnp.uint32)
+    flat = flat.at[place].add(weight[..., None] * by_q[..., None, :], mode=_IN_BOUNDS)
     return flat.reshape(table.shape)
 
 
@@ -100,9 +100,10 @@ def _found(
         # by side, and is read (in reverse mode: added to) as one piece.
         nodes = table.reshape(table.shape[0], m // c, c, A)
         cells = jnp.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2).reshape(-1, 2 * c, A)
-        cell = (row * (m // c - 1) + position[..., 0] // c).astype(jnp.int32)
+        cell = (row * (m // c - 1) + jax.lax.div(position[..., 0], c)).astype(jnp.uint32)
         return cells.at[cell].get(mode=_IN_BOUNDS)
-    return table.reshape(-1, A).at[(row * m)[..., None] + position].get(mode=_IN_BOUNDS)
+    place = ((row * m)[..., None] + position).astype(jnp.uint32)
+    return table.reshape(-1, A).at[place].get(mode=_IN_BOUNDS)
 
 
 def _weighed(weight: Float[Array, "*b V"], found: Float[Array, "*b V A"]) -> Float[Array, "*b A"]:

@@ -78,7 +78,7 @@ def increment_kernel(
     reached = np.minimum(np.arange(bins)[:, None] + np.arange(J), bins - 1)
     successors, real = _padded([[np.unique(row)] for row in reached])
     leads = (successors[:, 0, :, None] == reached[:, None, :]) & real[:, 0, :, None]
-    by_increment = jnp.einsum("sj,st->jst", increments, transition)
+    by_increment = increments.T[:, :, None] * transition
     merged = jnp.einsum("zkj,jst->zkst", leads.astype(float), by_increment)
     alike = tuple(0 if z <= bins - J else z for z in range(bins))
     slots = successors.shape[2]

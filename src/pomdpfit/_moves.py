@@ -37,4 +37,4 @@ def find_moves(kernel: Kernel, panel: PanelArrays) -> Int[Array, "T N"]:
     seen = jnp.where(match.any(axis=-1), pair * K + slot, nothing + 1)
     # A matrix whose rows sum to one scores log 1 = 0 up to rounding; masks make that exact.
     place = jnp.where(informs, seen, blind + pair)
-    return jnp.where(continues, place, nothing).astype(jnp.int32)
+    return jnp.where(continues, place, nothing).astype(jnp.uint32)

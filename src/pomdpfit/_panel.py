@@ -5,7 +5,6 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -13,6 +12,7 @@ from pomdpfit import _panel_agents, _panel_covariates, _panel_masks
 from pomdpfit._errors import PanelError
 from pomdpfit._labels import check_labels, kept_labels
 from pomdpfit._model import Primitives
+from pomdpfit._on_device import on_device
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._panel_range import check_range
 from pomdpfit._progress import Progress
@@ -329,14 +329,14 @@ class Panel:
     def arrays(self, context: Int[np.ndarray, "N T"] | None = None) -> PanelArrays:
         """The arrays that the likelihood reads; `context` numbers each row's covariates."""
         epoch = self.entry[:, None] + np.arange(self.z.shape[1])
-        index = lambda column: jnp.asarray(column, dtype=jnp.int32)
+        index = lambda column: on_device(column, np.int32)
         return PanelArrays(
             index(self.z),
             index(self.a),
-            jnp.asarray(self.continues),
-            jnp.asarray(self.informs),
-            jnp.asarray(self.score_observation),
-            jnp.asarray(self.score_choice),
+            on_device(self.continues),
+            on_device(self.informs),
+            on_device(self.score_observation),
+            on_device(self.score_choice),
             index(epoch),
             index(np.zeros_like(self.z) if context is None else context),
         )

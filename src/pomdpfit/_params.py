@@ -18,6 +18,7 @@ import pandas as pd
 from pomdpfit._constraints import AbstractConstraint, Real
 from pomdpfit._errors import ModelError
 from pomdpfit._nearest import nearest
+from pomdpfit._on_device import on_device
 from pomdpfit._precision import in_float64, require_float64
 from pomdpfit._shown import shown
 from pomdpfit._types import Array, ArrayLike, Float, Theta
@@ -97,7 +98,7 @@ class ParameterSpace:
     @in_float64
     def example(self) -> dict[str, Array]:
         """The example values as a tree."""
-        return {name: jnp.asarray(p.value) for name, p in self.parameters.items()}
+        return {name: on_device(p.value) for name, p in self.parameters.items()}
 
     def fix(self, values: Mapping[str, ArrayLike | float]) -> "ParameterSpace":
         """The same space with these parameters fixed at these values."""
@@ -208,7 +209,7 @@ class ParameterSpace:
 
     def check(self, theta: Theta) -> dict[str, Array]:
         """theta in float64 and in this space's order, or an error that names the entry."""
-        return {name: jnp.asarray(value) for name, value in self.checked_numbers(theta).items()}
+        return {name: on_device(value) for name, value in self.checked_numbers(theta).items()}
 
     @in_float64
     def checked_numbers(self, theta: Theta) -> dict[str, np.ndarray]:

@@ -75,6 +75,15 @@ def action_values_along(
     return _actions_last(operator.primitives.discount * operator.stencil(moved))
 
 
+def action_values_back(
+    operator: BellmanOperator, asked: Float[Array, "Z m A"]
+) -> Float[Array, "Z n c"]:
+    """The transpose: the derivative in the value of what has this one in the table."""
+    Z, A, *rest = operator.reward.shape
+    q = jnp.moveaxis(asked.reshape(Z, *rest, A), -1, 1)
+    return operator.primitives.discount * operator.stencil.back(q)
+
+
 def _actions_last(q: Float[Array, "*H Z A n c"]) -> Float[Array, "*H Z m A"]:
     q = jnp.moveaxis(q, -3, -1)
     return q.reshape(*q.shape[:-3], -1, q.shape[-1])

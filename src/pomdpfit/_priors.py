@@ -11,6 +11,7 @@ import numpy as np
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._on_device import on_device
 from pomdpfit._own_code import require_instance
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
@@ -79,7 +80,7 @@ class KnownPrior(AbstractPrior):
             Simplex().check(belief, np.array(names, dtype=object))
         except ModelError as error:
             raise ModelError(f"pf.KnownPrior(x0): {error}") from error
-        return jnp.asarray(belief)
+        return on_device(belief)
 
     def rule(self) -> "KnownPrior":
         """Beliefs come with the data."""

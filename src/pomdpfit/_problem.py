@@ -19,7 +19,7 @@ from pomdpfit._bellman import BellmanOperator, bellman_operator
 from pomdpfit._fixed_point import multipliers, value_mover
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model, Primitives
-from pomdpfit._policy import action_values_along
+from pomdpfit._policy import action_values_along, action_values_back
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._scene import (
     Covariates,
@@ -135,8 +135,7 @@ class Problem(eqx.Module):
         if not self._in_action_values_alone or back.scene is None:
             moving = lambda value: self._moving(ground, value, data)[0]
             return jax.vjp(moving, value)[1](back)[0]
-        each = lambda value: in_each_context(action_values_along, ground.operators, value)
-        return jax.vjp(each, value)[1](back.scene.values.table)[0]
+        return in_each_context(action_values_back, ground.operators, back.scene.values.table)
 
     def multipliers(
         self, ground: Ground, value: Array, back: Float[Array, "C *H Z n c"]

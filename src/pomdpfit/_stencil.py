@@ -13,6 +13,7 @@ import numpy as np
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._stencil_reads import gathered, read_each, read_together, summed
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 
 _LEAST_SHARED = 4  # z with one law that are read together; fewer are read each by itself
@@ -78,6 +79,20 @@ class Piece(eqx.Module):
         # Not joined to the others: the compiler would then compute every one many times over.
         return _overwritten(whole, places, parts)
 
+    def add_owed(
+        self, owed: Float[Array, "Z*m"], asked: Float[Array, "Z B n c"]
+    ) -> Float[Array, "Z*m"]:
+        """The transpose of a read, added: what each coefficient has part in of what is asked."""
+        if self.pattern.everywhere:
+            asked = asked.sum(axis=0, keepdims=True)
+        if self.pattern.blind:
+            asked = asked.sum(axis=2, keepdims=True)
+        plain, row = self.plain(), jnp.uint32(len(owed) // len(self.law))
+        at = plain.successors[..., None, None] * row + plain.position
+        by = asked[:, :, None, :, None]
+        each = (plain.weight[..., i] * by[..., i] for i in range(by.shape[-1]))
+        return owed.at[at].add(term_by_term(each), mode="promise_in_bounds")
+
     def _side_by_side(self, flat: Float[Array, "Z m"], row: int) -> Float[Array, "Z B n c"]:
         """By the commonest law at every z, as far ahead as it leads.
 
@@ -99,14 +114,14 @@ class Piece(eqx.Module):
         found, order = [], []
         for row, places in shared:
             zs = these[places]
-            successors = self.successors[_as_slice(zs)] if many else self.successors
+            successors = self.successors[as_slice(zs)] if many else self.successors
             part = read_together(None, flat, successors, self.position[row], self.weight[row])
             found.append(jnp.broadcast_to(part, (len(zs), *part.shape[1:])))
             order.append(zs)
         if len(single):
             zs = these[single]
-            successors = self.successors[_as_slice(zs)] if many else self.successors
-            law = _as_slice(rows[zs])
+            successors = self.successors[as_slice(zs)] if many else self.successors
+            law = as_slice(rows[zs])
             own = Stencil(successors, self.position[law], self.weight[law])
             few = own.position.size <= _FEW_ENTRIES
             found.append(own(coefficients) if few else own.read_each(coefficients))
@@ -120,13 +135,13 @@ def _overwritten(whole: Array, places: np.ndarray, parts: Array) -> Array:
     As one block where that can be; but not on a CPU, where the compiler would make it a part of
     whatever reads the whole, and compute the whole anew for each of its uses.
     """
-    block = isinstance(_as_slice(places), slice)
+    block = isinstance(as_slice(places), slice)
     if block and jax.default_backend() != "cpu":
         return jax.lax.dynamic_update_slice_in_dim(whole, parts, int(places[0]), axis=0)
     return whole.at[places].set(parts, unique_indices=True)
 
 
-def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
+def as_slice(rows: np.ndarray) -> np.ndarray | slice:
     """Rows that follow each other, as a slice: it is read where it is, others are copied first."""
     first, count = int(rows[0]), len(rows)
     return slice(first, first + count) if (rows == first + np.arange(count)).all() else rows
@@ -160,6 +175,14 @@ class SharedStencil(eqx.Module):
         shape = (self.observations, self.nodes, coefficients.shape[-1])
         parts = [jnp.broadcast_to(part, shape) for part in self.by_action(coefficients)]
         return jnp.stack(parts, axis=1)
+
+    def back(self, asked: Float[Array, "Z A n c"]) -> Float[Array, "Z n c"]:
+        """The transpose of a call."""
+        Z, _, n, c = asked.shape
+        owed = jnp.zeros(Z * n * c)
+        for piece in self.pieces:
+            owed = piece.add_owed(owed, asked[:, np.array(piece.actions)])
+        return owed.reshape(Z, n, c)
 
     def plain(self) -> Stencil:
         """Everything written out."""

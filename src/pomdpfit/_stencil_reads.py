@@ -23,7 +23,8 @@ def read_slot(
 ) -> Float[Array, "z n c"]:
     """One successor of each z; or one function on another grid."""
     width = position.shape[1]
-    return term_by_term(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))
+    found = rows[:, position][..., None] * weight
+    return term_by_term(found[:, :, v] for v in range(width))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -78,20 +79,18 @@ def _each(
     z, B, K, n, width = position.shape
     values, row = flat.reshape(-1), jnp.uint32(flat.shape[1])
 
-    def slot(first: Int[Array, "z"], position: Array, weight: Array) -> Float[Array, "z n c"]:
-        at = first.astype(jnp.uint32)[:, None] * row
-        read = lambda v: values.at[at + position[..., v]].get(mode=_IN_BOUNDS)
-        return term_by_term(read(v)[..., None] * weight[..., v, :] for v in range(width))
+    def read(successors: Array, position: Array, weight: Array) -> Float[Array, "*s n c"]:
+        first = (successors.astype(jnp.uint32) * row)[..., None]
+        at = lambda v: values.at[first + position[..., v]].get(mode=_IN_BOUNDS)
+        return term_by_term(at(v)[..., None] * weight[..., v, :] for v in range(width))
 
-    def action(b: int) -> Array:
-        slots = successors[:, b], position[:, b], weight[:, b]
-        if K * width <= _UNROLLED:
-            return term_by_term(slot(*(part[:, k] for part in slots)) for k in range(K))
-        zero = jnp.zeros((z, n, weight.shape[-1]))
-        add = lambda total, parts: (total + slot(*parts), None)
-        return jax.lax.scan(add, zero, tuple(jnp.moveaxis(part, 1, 0) for part in slots))[0]
-
-    return jnp.stack([action(b) for b in range(B)], axis=1)
+    if K * width <= _UNROLLED:
+        slots = read(successors, position, weight)
+        return term_by_term(slots[:, :, k] for k in range(K))
+    zero = jnp.zeros((z, B, n, weight.shape[-1]))
+    add = lambda total, slot: (total + read(*slot), None)
+    by_slot = (jnp.moveaxis(part, 2, 0) for part in (successors, position, weight))
+    return jax.lax.scan(add, zero, tuple(by_slot))[0]
 
 
 @functools.partial(_each.defjvp, symbolic_zeros=True)

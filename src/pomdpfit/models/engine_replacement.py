@@ -108,8 +108,8 @@ class EngineReplacement(Model):
 
     def _transition(self, theta: Theta) -> Float[Array, "S S"]:
         if self.conditions == 2:
-            stay = jnp.asarray(theta["stay"])
-            return jnp.array([[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
+            stay = jnp.asarray(theta["stay"])[:, None]
+            return jnp.where(np.eye(2, dtype=bool), stay, 1 - stay)
         return jnp.ones((1, 1)) if self.conditions == 1 else jnp.asarray(theta["condition"])
 
     def reward(self, theta: Theta) -> Float[Array, "Z S 2"]:

@@ -60,6 +60,12 @@ def size(x: Float[Array, "*b"], axis: tuple[int, ...] | None = None) -> Float[Ar
     return jnp.maximum(jnp.max(x, axis), -jnp.min(x, axis))
 
 
+def raised(field: Float[Array, "Z n c *q"], by: Float[Array, "*q"]) -> Float[Array, "Z n c *q"]:
+    """The same with values moved by a constant, and slopes where they were."""
+    values = np.eye(1, field.shape[2]).reshape(-1, *[1] * (field.ndim - 3))
+    return field + values * by
+
+
 def middle(gap: Float[Array, "Z n c"]) -> Float[Array, ""]:
     """Of the values of T V - V: what the level of V owes, up to the discount."""
     return 0.5 * (jnp.max(gap[..., 0]) + jnp.min(gap[..., 0]))

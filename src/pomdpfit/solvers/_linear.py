@@ -16,7 +16,7 @@ from pomdpfit._bellman import Transfer
 from pomdpfit._kernel import Kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import size
+from pomdpfit.solvers._base import raised, size
 from pomdpfit.solvers._coarse import coarse_improvement
 from pomdpfit.solvers._krylov import krylov
 from pomdpfit.solvers._lu import factored, solve
@@ -65,7 +65,6 @@ def solve_back(
     tolerance: float,
 ) -> Float[Array, "Z n c"]:
     """(I - T'(V))^-T right; NaN where that could not be had."""
-    back = _transposed(transfer, right)
     if right.size <= _DENSE_UP_TO:
         matrix = _matrix(jax.vmap(transfer, -1, -1), right.shape)
         return solve(matrix.T, right.reshape(-1)).reshape(right.shape)
@@ -76,9 +75,10 @@ def solve_back(
         improve = _beside(swept, reset_rows(transfer), joined)
     else:
         coarsely = _transposed(coarse_improvement(transfer, kernel, scheme), right)
-        improve = _one_column(lambda left: krylov(back, coarsely, left, _INNER))
+        improve = _one_column(lambda left: krylov(transfer.back, coarsely, left, _INNER))
     as_it_is: Callable = lambda d, left: (d, left)
-    return _refined(_one_column(back), improve, as_it_is, right[..., None], tolerance)[..., 0]
+    back = _one_column(transfer.back)
+    return _refined(back, improve, as_it_is, right[..., None], tolerance)[..., 0]
 
 
 def _transposed(linear: Callable, like: Array) -> Callable:
@@ -119,7 +119,7 @@ def _level(discount: Float[Array, ""]) -> Callable[[Many, Many], tuple[Many, Man
     def level(d: Many, left: Many) -> tuple[Many, Many]:
         value = left[:, :, 0]
         middle = 0.5 * (value.max(axis=(0, 1)) + value.min(axis=(0, 1)))
-        return d.at[:, :, 0].add(middle / (1.0 - discount)), left.at[:, :, 0].add(-middle)
+        return raised(d, middle / (1.0 - discount)), raised(left, -middle)
 
     return level
 

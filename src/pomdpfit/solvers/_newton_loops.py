@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from pomdpfit._bellman import BellmanOperator, Transfer
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import Count, SolverState, middle, size, unsolved
+from pomdpfit.solvers._base import Count, SolverState, middle, raised, size, unsolved
 from pomdpfit.solvers._nested import coarse_correction, evaluated
 from pomdpfit.solvers._relative_value_iteration import extrapolated
 
@@ -26,8 +26,8 @@ def newton_step(transfer: Transfer, step: Step, gap: Field, effort: Count) -> Fi
     The middle of the gap is taken out first: (I - T') 1 = (1 - beta) 1 holds exactly.
     """
     level = middle(gap)
-    change = step(transfer, gap.at[..., 0].add(-level), effort)
-    return change.at[..., 0].add(level / (1.0 - transfer.discount))
+    change = step(transfer, raised(gap, -level), effort)
+    return raised(change, level / (1.0 - transfer.discount))
 
 
 class _Progress(NamedTuple):

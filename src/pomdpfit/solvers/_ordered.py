@@ -22,8 +22,10 @@ from pomdpfit.solvers._reads import (
     reads_ahead,
     reads_own,
     resets,
+    row_at,
     runs,
     single,
+    with_row,
 )
 from pomdpfit.solvers._staying import MOST_PASSES, Staying, staying_matrix
 
@@ -74,18 +76,19 @@ def sweep(
 
     def arriving(d: Array, z: Array | int, run: Run) -> Array:
         ahead = reads_ahead(transfer, plan, z, run)
-        return d[z] if ahead is None else d[z] + ahead(lambda k: d[ahead.successor[k]])
+        here = row_at(d, z)
+        return here if ahead is None else here + ahead(lambda k: row_at(d, ahead.successor[k]))
 
     for z in order[: plan.sticky]:
         alone = single(z, np.argsort(order))
         own = reads_own(transfer, plan, z, alone)
-        d = d.at[z].set(_stuck(own, arriving(d, z, alone), stays, z))
+        d = with_row(d, _stuck(own, arriving(d, z, alone), stays, z), z)
     for run in runs(transfer, plan, one=one_run):
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
             new = _passes(own, arriving(d, z, run), stays, z)
-            return jax.lax.dynamic_update_index_in_dim(d, new, z, axis=0), None
+            return with_row(d, new, z), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
     return d.reshape(Z, n, c, q)
@@ -97,7 +100,7 @@ def _passes(
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None:
         return right
-    corrected = stays.corrections[z][:, None]
+    corrected = row_at(stays.corrections, z)[:, None]
     left = lambda block: right - block + own(lambda _: block)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.

@@ -21,8 +21,10 @@ from pomdpfit.solvers._reads import (
     reads_ahead,
     reads_own,
     resets,
+    row_at,
     runs,
     single,
+    with_row,
 )
 from pomdpfit.solvers._staying import Staying, staying_matrix
 
@@ -60,17 +62,17 @@ def sweep_back(
     d = right.reshape(Z, n * c, q)
 
     def settle(d: Array, z: Array | int, block: Array, run: Run) -> Array:
-        d, ahead = d.at[z].set(block), reads_ahead(transfer, plan, z, run)
+        d, ahead = with_row(d, block, z), reads_ahead(transfer, plan, z, run)
         if ahead is None:
             return d
-        successor = jnp.stack(ahead.successor)[:, None, None]
+        successor = ahead.successor[:, None, None]
         return d.at[successor, ahead.position].add(ahead.owed(block))
 
     for run in runs(transfer, plan, one=True):
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
-            return settle(d, z, _passes_back(own, d[z], stays, z), run), None
+            return settle(d, z, _passes_back(own, row_at(d, z), stays, z), run), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
@@ -86,7 +88,7 @@ def _passes_back(
     """The forward passes transposed."""
     if own is None:
         return right
-    corrected = stays.corrections[z][:, None]
+    corrected = row_at(stays.corrections, z)[:, None]
 
     def improve(k: Count, total: Array) -> Array:
         block = corrected * total

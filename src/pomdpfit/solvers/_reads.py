@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._bellman import Transfer
-from pomdpfit._stencil import Piece
-from pomdpfit._types import Array, Float, Int
+from pomdpfit._stencil import Piece, as_slice
+from pomdpfit._term_by_term import term_by_term
+from pomdpfit._types import Array, Bool, Float, Int
 from pomdpfit.solvers._plan import Plan
 
 _SHORT = 8  # in runs of fewer observations laws are looked up on the way
@@ -63,13 +65,25 @@ def runs(transfer: Transfer, plan: Plan, *, one: bool) -> list[Run]:
     return found if len(found) <= _MOST_RUNS else [Run(order, None, rank)]
 
 
+def row_at(table: Array, z: Array | int) -> Array:
+    """table[z], of a real z: where that is known only as it runs, jnp would allow for any other."""
+    if isinstance(z, int | np.integer):
+        return table[z]
+    return jax.lax.dynamic_index_in_dim(table, z, keepdims=False, allow_negative_indices=False)
+
+
+def with_row(table: Array, row: Array, z: Array | int) -> Array:
+    """The table with another row at a real z."""
+    return jax.lax.dynamic_update_index_in_dim(table, row, z, axis=0, allow_negative_indices=False)
+
+
 class Reads(NamedTuple):
     """What T'(V) d at some z is made of: positions in d at successors, and weights.
 
     Reads that do not count have weight zero.
     """
 
-    successor: list[Array | int]
+    successor: Int[Array, "k"]
     position: Int[Array, "k n V"]
     weight: Float[Array, "k n V c"]
 
@@ -82,9 +96,10 @@ class Reads(NamedTuple):
         totals: list = [0.0] * c
         for k in range(slots):
             row = block(k)
-            for v in range(width):
-                found = row[self.position[k, :, v]]
-                totals = [t + found * self.weight[k, :, v, i, None] for i, t in enumerate(totals)]
+            found, weight = row[self.position[k]], self.weight[k]
+            for i in range(c):
+                read = found * weight[..., i, None]
+                totals[i] = term_by_term([totals[i], *(read[:, v] for v in range(width))])
         return jnp.stack(totals, axis=1).reshape(row.shape)
 
     def owed(self, block: Float[Array, "m q"]) -> Float[Array, "k n V q"]:
@@ -97,7 +112,8 @@ class Reads(NamedTuple):
 def reads_ahead(transfer: Transfer, plan: Plan, z: Array | int, run: Run) -> Reads | None:
     """What z reads from the observations before it in the order; None if none ever does."""
     rank = jnp.asarray(run.rank)
-    return _reads(transfer, plan.ahead, z, run, run.before, lambda next_z: rank[next_z] < rank[z])
+    earlier = lambda next_z: rank[next_z] < row_at(rank, z)
+    return _reads(transfer, plan.ahead, z, run, run.before, earlier)
 
 
 def reads_own(transfer: Transfer, plan: Plan, z: Array | int, run: Run) -> Reads | None:
@@ -111,43 +127,47 @@ def _reads(
     z: Array | int,
     run: Run,
     known: Callable[[int], bool | None],
-    counts: Callable[[Array | int], Array | bool],
+    counts: Callable[[Int[Array, "k"]], Bool[Array, "k"]],
 ) -> Reads | None:
     """What z reads in those of these slots of each action that count.
 
     known   whether the successor so far ahead counts, for all of the run; None if not for all
-    counts  whether a successor does
+    counts  which successors do
     """
-    successor, position, weight = [], [], []
+    found = []
     for piece in transfer.stencil.pieces:
         if forgets(piece):
             continue
-        row = jnp.asarray(piece.law)[z] if run.like is None else piece.law[run.like]
-        positions, weights = piece.position[row], piece.weight[row]
-        reached = piece.successors[z if len(piece.successors) > 1 else 0]
+        row = row_at(jnp.asarray(piece.law), z) if run.like is None else piece.law[run.like]
+        positions, weights = row_at(piece.position, row), row_at(piece.weight, row)
+        reached = row_at(piece.successors, z if len(piece.successors) > 1 else 0)
         shifts = run.shifts(piece)
         for b, a in enumerate(piece.actions):
-            share = transfer.share[z, a, :, None]
-            turn = None if transfer.turn is None else transfer.turn[z, a, :, None]
-            for k in slots[a]:
-                sure = None if shifts is None else known(shifts[k])
-                if sure is False:
-                    continue
-                next_z = reached[b, k] if shifts is None else z + shifts[k]
-                mixed = _mixed(share, turn, weights[b, k])
-                successor.append(next_z)
-                position.append(positions[b, k])
-                weight.append(mixed if sure else jnp.where(counts(next_z), mixed, 0.0))
-    return Reads(successor, jnp.stack(position), jnp.stack(weight)) if successor else None
+            sure = {k: None if shifts is None else known(shifts[k]) for k in slots[a]}
+            chosen = np.array([k for k in slots[a] if sure[k] is not False], dtype=int)
+            if len(chosen) == 0:
+                continue
+            at = as_slice(chosen)
+            ahead = None if shifts is None else np.array(shifts)[at]
+            next_z = reached[b, at] if ahead is None else jnp.asarray(z + ahead)
+            mixed = _mixed(transfer, z, a, weights[b, at])
+            if not all(sure[k] for k in chosen):
+                mixed = jnp.where(counts(next_z)[:, None, None, None], mixed, 0.0)
+            found.append(Reads(next_z, positions[b, at], mixed))
+    if len(found) < 2:
+        return found[0] if found else None
+    return Reads(*map(jnp.concatenate, zip(*found, strict=True)))
 
 
 def _mixed(
-    share: Float[Array, "n 1"], turn: Float[Array, "n 1"] | None, weight: Float[Array, "n V c"]
-) -> Float[Array, "n V c"]:
+    transfer: Transfer, z: Array | int, a: int, weight: Float[Array, "k n V c"]
+) -> Float[Array, "k n V c"]:
     """T'(V)'s weights of what an action reads: on values, and on slopes where they are kept."""
+    share = row_at(transfer.share, z)[a, :, None]
     value = weight[..., 0]
-    if turn is None:
+    if transfer.turn is None:
         return (share * value)[..., None]
+    turn = row_at(transfer.turn, z)[a, :, None]
     return jnp.stack([share * value, share * weight[..., 1] + turn * value], axis=-1)
 
 

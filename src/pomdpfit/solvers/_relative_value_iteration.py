@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pomdpfit._bellman import BellmanOperator
 from pomdpfit._types import Array, Float
-from pomdpfit.solvers._base import AbstractSolver, SolverState, iterate, middle
+from pomdpfit.solvers._base import AbstractSolver, SolverState, iterate, middle, raised
 from pomdpfit.solvers._plan import Plan
 
 
@@ -19,7 +19,7 @@ def lifted(
     image: Float[Array, "Z n c"], g: Float[Array, ""], beta: Float[Array, ""]
 ) -> Float[Array, "Z n c"]:
     """The same where g, the middle of T V - V, is known."""
-    return image.at[..., 0].add(beta / (1.0 - beta) * g)
+    return raised(image, beta / (1.0 - beta) * g)
 
 
 class RelativeValueIteration(AbstractSolver):
