@@ -17,7 +17,7 @@ from joblib import delayed
 from pomdpfit._engine import AbstractEngine, find_engine
 from pomdpfit._errors import WorkerError
 from pomdpfit._parcel import call
-from pomdpfit.programs import kept_folder
+from pomdpfit.programs import kept_folder, whole_loops
 
 
 def run_parallel(
@@ -59,6 +59,7 @@ def run_as_finished(
     if engine.here:
         yield from ((k, function(*shared, *task)) for k, task in enumerate(tasks))
         return
+    whole_loops()  # before others start: they compile loops as this process does
     payload = cloudpickle.dumps(shared)
     digest = hashlib.sha256(payload).hexdigest()
     source = engine.ship(digest, payload)

@@ -30,6 +30,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._whole_loops import answered
 from pomdpfit.programs import _store
 from pomdpfit.programs._call import Call, Result, sketch, take_apart, traced_result
 from pomdpfit.programs._jaxs_cache import read_by_jax
@@ -42,6 +43,7 @@ _QUICK = {"xla_cpu_use_fusion_emitters": False}
 _IN_ONE_PIECE = {"xla_cpu_parallel_codegen_split_count": 1}
 _LIGHT = {"xla_backend_optimization_level": 1}  # of 3
 _MOST_AT_A_TIME = 4
+_WHOLE = "xla_cpu_small_call"  # as the compiler marks such loops
 
 
 _Light = bool | Callable[..., bool]  # of the arguments of a call
@@ -260,7 +262,7 @@ def _options(*, light: bool = False) -> dict[str, Any]:
 
 def whole_loops() -> bool:
     """Whether loops are compiled as one piece of code: `_whole_loops` may have asked too late."""
-    return "xla_cpu_small_call" in _tried()[1]
+    return _WHOLE in _tried()[1]
 
 
 @functools.cache
@@ -275,6 +277,8 @@ def _tried() -> tuple[dict[str, Any], str]:
     busy = (os.cpu_count() or 1) <= _MOST_AT_A_TIME  # with other programs, pieces or not
     options = {"compiler_options": _QUICK | (_IN_ONE_PIECE if busy else {})}
     try:
-        return options, compiled(**options)
+        known, text = options, compiled(**options)
     except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
-        return {}, compiled()
+        known, text = {}, compiled()
+    answered(whole=_WHOLE in text)
+    return known, text
