@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._stencil_reads import IN_BOUNDS
 from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 
 ByState = tuple[Float[Array, "*b"], ...]  # derivatives in the probability of each state
-_IN_BOUNDS = "promise_in_bounds"  # schemes clip positions, and tables are looked up by real rows
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -82,7 +82,7 @@ def add_back(
     position, weight = scheme.basis(x)
     _, m, A = table.shape
     flat, place = table.reshape(-1, A), ((row * m)[..., None] + position).astype(jnp.uint32)
-    flat = flat.at[place].add(weight[..., None] * by_q[..., None, :], mode=_IN_BOUNDS)
+    flat = flat.at[place].add(weight[..., None] * by_q[..., None, :], mode=IN_BOUNDS)
     return flat.reshape(table.shape)
 
 
@@ -101,9 +101,9 @@ def _found(
         nodes = table.reshape(table.shape[0], m // c, c, A)
         cells = jnp.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2).reshape(-1, 2 * c, A)
         cell = (row * (m // c - 1) + jax.lax.div(position[..., 0], c)).astype(jnp.uint32)
-        return cells.at[cell].get(mode=_IN_BOUNDS)
+        return cells.at[cell].get(mode=IN_BOUNDS)
     place = ((row * m)[..., None] + position).astype(jnp.uint32)
-    return table.reshape(-1, A).at[place].get(mode=_IN_BOUNDS)
+    return table.reshape(-1, A).at[place].get(mode=IN_BOUNDS)
 
 
 def _weighed(weight: Float[Array, "*b V"], found: Float[Array, "*b V A"]) -> Float[Array, "*b A"]:

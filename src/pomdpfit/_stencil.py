@@ -12,7 +12,7 @@ import numpy as np
 
 from pomdpfit._kernel import Kernel, Pattern
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit._stencil_reads import gathered, read_each, read_together, summed
+from pomdpfit._stencil_reads import IN_BOUNDS, gathered, read_each, read_together, summed
 from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 
@@ -91,7 +91,7 @@ class Piece(eqx.Module):
         at = plain.successors[..., None, None] * row + plain.position
         by = asked[:, :, None, :, None]
         each = (plain.weight[..., i] * by[..., i] for i in range(by.shape[-1]))
-        return owed.at[at].add(term_by_term(each), mode="promise_in_bounds")
+        return owed.at[at].add(term_by_term(each), mode=IN_BOUNDS)
 
     def _side_by_side(self, flat: Float[Array, "Z m"], row: int) -> Float[Array, "Z B n c"]:
         """By the commonest law at every z, as far ahead as it leads.

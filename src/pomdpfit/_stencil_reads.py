@@ -14,7 +14,7 @@ from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 
 _UNROLLED = 32
-_IN_BOUNDS = "promise_in_bounds"
+IN_BOUNDS = "promise_in_bounds"  # schemes clip positions, and tables are read by real rows
 
 
 @jax.jit  # traced once, however many programs (and actions, and slots) it is part of
@@ -81,7 +81,7 @@ def _each(
 
     def read(successors: Array, position: Array, weight: Array) -> Float[Array, "*s n c"]:
         first = (successors.astype(jnp.uint32) * row)[..., None]
-        at = lambda v: values.at[first + position[..., v]].get(mode=_IN_BOUNDS)
+        at = lambda v: values.at[first + position[..., v]].get(mode=IN_BOUNDS)
         return term_by_term(at(v)[..., None] * weight[..., v, :] for v in range(width))
 
     if K * width <= _UNROLLED:
