@@ -255,9 +255,9 @@ def _side_by_side() -> ThreadPoolExecutor:
 def _options(*, light: bool = False) -> dict[str, Any]:
     """Asked for at the first call: what is imported starts no device."""
     known = _tried()[0]
-    if not light or jax.default_backend() != "cpu":
-        return known
-    return {"compiler_options": known.get("compiler_options", {}) | _LIGHT}
+    if light and jax.default_backend() == "cpu":
+        known = known | _LIGHT
+    return {"compiler_options": known} if known else {}
 
 
 def whole_loops() -> bool:
@@ -271,14 +271,17 @@ def _tried() -> tuple[dict[str, Any], str]:
     if jax.default_backend() != "cpu":
         return {}, ""
     loop = lambda x: jax.lax.fori_loop(0, 1000, lambda _, x: 0.5 * jnp.roll(x, 1), x)
-    compiled = lambda **options: str(
-        jax.jit(loop, **options).lower(jax.ShapeDtypeStruct((1000,), float)).compile().as_text()
-    )
+    lowered = jax.jit(loop).lower(jax.ShapeDtypeStruct((1000,), float))
+
+    def compiled(options: dict[str, Any]) -> str:
+        try:
+            return str(lowered.compile(compiler_options=options).as_text())
+        except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
+            return ""
+
     busy = (os.cpu_count() or 1) <= _MOST_AT_A_TIME  # with other programs, pieces or not
-    options = {"compiler_options": _QUICK | (_IN_ONE_PIECE if busy else {})}
-    try:
-        known, text = options, compiled(**options)
-    except jax.errors.JaxRuntimeError:  # a jaxlib that has no such option
-        known, text = {}, compiled()
-    answered(whole=_WHOLE in text)
-    return known, text
+    known = _QUICK | (_IN_ONE_PIECE if busy else {})
+    if not compiled(known):
+        known = {name: value for name, value in known.items() if compiled({name: value})}
+    answered(whole=_WHOLE in compiled(known))
+    return known, compiled(known)
