@@ -23,8 +23,8 @@ def read_slot(
 ) -> Float[Array, "z n c"]:
     """One successor of each z; or one function on another grid."""
     width = position.shape[1]
-    found = rows[:, position][..., None] * weight
-    return term_by_term(found[:, :, v] for v in range(width))
+    # Vertex by vertex: cut from one read of all, they are read anew for each sum.
+    return term_by_term(rows[:, position[:, v]][..., None] * weight[:, v] for v in range(width))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
