@@ -164,7 +164,7 @@ class _PlainFirst:
     """What the plain program finds; if numbers are too small for it, what the careful one does."""
 
     def __init__(self, name: str, plain: Callable, careful: Callable) -> None:
-        self._plain = program(plain, name=f"{name}, plain")
+        self._plain = program(plain, name=f"{name}, plain", light=True)
         self._careful = program(careful, name=f"{name}, careful")
 
     def __call__(self, *args: Any) -> Any:

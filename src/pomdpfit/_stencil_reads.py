@@ -79,18 +79,21 @@ def _each(
     z, B, K, n, width = position.shape
     values, row = flat.reshape(-1), jnp.uint32(flat.shape[1])
 
-    def read(successors: Array, position: Array, weight: Array) -> Float[Array, "*s n c"]:
-        first = (successors.astype(jnp.uint32) * row)[..., None]
-        at = lambda v: values.at[first + position[..., v]].get(mode=IN_BOUNDS)
-        return term_by_term(at(v)[..., None] * weight[..., v, :] for v in range(width))
+    def slot(first: Int[Array, "z"], position: Array, weight: Array) -> Float[Array, "z n c"]:
+        at = first.astype(jnp.uint32)[:, None] * row
+        read = lambda v: values.at[at + position[..., v]].get(mode=IN_BOUNDS)
+        return term_by_term(read(v)[..., None] * weight[..., v, :] for v in range(width))
 
-    if K * width <= _UNROLLED:
-        slots = read(successors, position, weight)
-        return term_by_term(slots[:, :, k] for k in range(K))
-    zero = jnp.zeros((z, B, n, weight.shape[-1]))
-    add = lambda total, slot: (total + read(*slot), None)
-    by_slot = (jnp.moveaxis(part, 2, 0) for part in (successors, position, weight))
-    return jax.lax.scan(add, zero, tuple(by_slot))[0]
+    def action(b: int) -> Array:
+        # Slot by slot and action by action: cut from one read of all, T takes twice as long.
+        slots = successors[:, b], position[:, b], weight[:, b]
+        if K * width <= _UNROLLED:
+            return term_by_term(slot(*(part[:, k] for part in slots)) for k in range(K))
+        zero = jnp.zeros((z, n, weight.shape[-1]))
+        add = lambda total, parts: (total + slot(*parts), None)
+        return jax.lax.scan(add, zero, tuple(jnp.moveaxis(part, 1, 0) for part in slots))[0]
+
+    return jnp.stack([action(b) for b in range(B)], axis=1)
 
 
 @functools.partial(_each.defjvp, symbolic_zeros=True)
