@@ -5,9 +5,9 @@ to compile, and what it makes of our gathers and scans is no faster: so it is sw
 by program, where jaxlib knows the option. Scatters would run faster with it, which saves less than
 it costs to compile. Programs that are `light` are optimised less, which takes a fifth less time: it
 makes no difference to what runs over a model once, little to what runs over a panel, and none to
-sweeps with linear interpolation; those with slopes would take a fifth longer. And XLA cuts a program in pieces that it compiles side by
-side: where other programs keep all cores busy, that takes a tenth longer. Figures are in
-docs/speed.md.
+sweeps with linear interpolation; those with slopes would take a fifth longer. And XLA cuts a
+program in pieces that it compiles side by side: where other programs keep all cores busy, that
+takes a tenth longer. Figures are in docs/speed.md.
 
 Who knows what will be asked can have it compiled ahead (`Program.prepare`): several programs are
 then compiled side by side, while others are still traced. Where programs are kept on disk
