@@ -7,21 +7,23 @@ from benchmarks.size import FULL, Size
 
 def rows(size: Size) -> list[Row]:
     """In sizes of the value array times actions, and in bytes a row of the panel."""
-    return [*_solve(size), *_gradient(size)]
+    cases = (("linear", size.nodes), ("linear", size.memory_nodes), ("smooth", size.nodes))
+    solves = [row for case in cases for row in _solve(size, *case)]
+    return [*solves, *_gradient(size)]
 
 
-def _solve(size: Size) -> list[Row]:
-    name = f"peak of a solve, linear {size.bins} x {size.memory_nodes}"
-    unit = "times value array x actions"
+def _solve(size: Size, scheme: str, nodes: int) -> list[Row]:
+    where = f"{scheme} {size.bins} x {nodes}"
+    name, unit = f"peak of a solve, {where}", "times value array x actions"
     try:
-        found = run_module("benchmarks.peak", _scale(size), "solve")
+        found = run_module("benchmarks.peak", _scale(size), "solve", scheme, str(nodes))
     except ProcessError as error:
         return [Row(name, None, unit, 8.0, note=str(error))]
     note = f"{found['solve'] / 1e6:.1f} MB; value array x actions {found['values'] / 1e6:.2f} MB"
     one = found["application"] / found["values"]
     return [
         Row(name, found["solve"] / found["values"], unit, 8.0, note=note),
-        Row("peak of one application of the operator there", one, unit),
+        Row(f"peak of one application of the operator, {where}", one, unit),
     ]
 
 

@@ -1,10 +1,13 @@
 """The peak of memory of one call in a fresh process: JSON on the standard output.
 
-python -m benchmarks.peak full|tiny solve|gradient AGENTS
+python -m benchmarks.peak full|tiny solve linear|smooth NODES
+python -m benchmarks.peak full|tiny gradient AGENTS
 
 The call is made once to compile it; then memory that is free is given back, the peak is set to
-what is in use, and the call is made again. Where Linux does not offer that, the difference of
-`ru_maxrss` over both calls stands in, which includes the compiler's own memory.
+what is in use, and the call is made again. Every large array has pages of its own, which go back
+when it is freed: of what malloc keeps for the next call nothing would be seen. Where Linux does not
+offer that, the difference of `ru_maxrss` over both calls stands in, which includes the compiler's
+own memory.
 """
 
 import contextlib
@@ -27,6 +30,8 @@ from benchmarks.timing import once
 from pomdpfit.programs import forget_programs
 
 _SELF = Path("/proc/self")
+_M_MMAP_THRESHOLD, _LARGE = -3, 1 << 16  # of malloc.h; bytes
+_SCHEMES = {"linear": pf.Linear, "smooth": pf.Smooth}
 
 
 def _status(name: str) -> int:
@@ -54,10 +59,10 @@ def peak_of(work: Callable[[], object]) -> int:
     return _status("VmHWM") - used
 
 
-def solve_case(size: Size) -> dict[str, Any]:
+def solve_case(size: Size, scheme: str, nodes: int) -> dict[str, Any]:
     """Peak of a solve, of one application, and the size of the value array times the actions."""
     model = bus_model(size)
-    solution = pf.solve(model, model.example(), grid=pf.Linear(size.memory_nodes))
+    solution = pf.solve(model, model.example(), grid=_SCHEMES[scheme](nodes))
     values = solution.coefficients.nbytes * solution.primitives.kernel.actions
     return {
         "solve": peak_of(solver_alone(solution, pf.Newton())),
@@ -87,9 +92,13 @@ def gradient_case(size: Size, agents: int) -> dict[str, Any]:
     }
 
 
-def main(scale: str, what: str, agents: str = "0") -> dict[str, Any]:
+def main(scale: str, what: str, *case: str) -> dict[str, Any]:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, _LARGE)
     size = {"full": FULL, "tiny": TINY}[scale]
-    return solve_case(size) if what == "solve" else gradient_case(size, int(agents))
+    if what == "solve":
+        return solve_case(size, case[0], int(case[1]))
+    return gradient_case(size, int(case[0]))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Size:
     seeds: tuple[int, ...] = (0, 1)
     general_observations: int = 4
     general_nodes: int = 21
-    memory_nodes: int = 401  # larger than usual, so that the arrays stand out
+    memory_nodes: int = 2001  # so many that arrays stand out
     memory_agents: tuple[int, ...] = (3000, 30000)
     sequences: int = 3000
     peers: bool = True  # whether to run what takes minutes of its own

@@ -210,6 +210,20 @@ def test_the_bus_takes_few_newton_steps():
         assert warm.steps <= warm_steps
 
 
+@pytest.mark.parametrize("grid", [pf.Linear(101), pf.Linear(601), pf.Smooth(101)], ids=str)
+def test_a_solve_needs_eight_times_the_action_values_at_most(grid):
+    """Operator, start, work and result together, as the compiler sets them aside."""
+    model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
+    primitives = checked_primitives(model, model.example())
+    operator, plan = bellman_operator(primitives, grid), make_plan(primitives.kernel)
+    (run,) = pf.Newton().rounds(plan)
+    start = cold_start(primitives, grid)
+    compiled = eqx.filter_jit(run).lower(operator, start, 0).compile().compiled
+    needed = compiled.memory_analysis()
+    in_all = needed.argument_size_in_bytes + needed.temp_size_in_bytes + needed.output_size_in_bytes
+    assert in_all <= 8 * start.nbytes * primitives.kernel.actions
+
+
 def sticky(seed, states=0.99, discount=0.9999, stays=0.0):
     """Dense successors and hidden states that seldom change; observations neither, if asked for."""
     rng = np.random.default_rng(seed)

@@ -114,8 +114,7 @@ def test_some_passes_a_turn_leave_no_more(monkeypatch):
 def test_side_by_side_all_make_as_many_passes(monkeypatch):
     """One loop for all, which no member has to be picked out of: as long as the longest."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    corrections = jnp.ones((1, 1))
-    member = lambda passes: Staying(passes, None, corrections, None).over_passes(
+    member = lambda passes: Staying(passes, None, None).over_passes(
         lambda k, block: block + 1.0, jnp.zeros(())
     )
     counts = jax.vmap(member)(jnp.array([3, 20, 9]))

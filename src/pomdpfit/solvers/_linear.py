@@ -20,7 +20,7 @@ from pomdpfit.solvers._base import raised, size
 from pomdpfit.solvers._coarse import coarse_improvement
 from pomdpfit.solvers._krylov import krylov
 from pomdpfit.solvers._lu import factored, solve
-from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
+from pomdpfit.solvers._ordered import beside, reset_columns, sweep, with_resets
 from pomdpfit.solvers._ordered_back import reset_rows, sweep_back, with_resets_back
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._staying import staying
@@ -97,7 +97,7 @@ def _beside(
 
     def improve(left: Many) -> Many:
         q = left.shape[-1]
-        both = swept(jnp.concatenate([left, resets], axis=-1))
+        both = swept(beside(left, resets))
         return joined(both[..., :q], both[..., q:])
 
     return improve

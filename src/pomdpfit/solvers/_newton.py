@@ -18,7 +18,7 @@ from pomdpfit.solvers._first_sweeps import first_sweeps
 from pomdpfit.solvers._krylov import krylov_step
 from pomdpfit.solvers._nested import coarser
 from pomdpfit.solvers._newton_loops import Step, steps, steps_alone
-from pomdpfit.solvers._ordered import reset_columns, sweep, with_resets
+from pomdpfit.solvers._ordered import beside, reset_columns, sweep, with_resets
 from pomdpfit.solvers._plan import Plan
 from pomdpfit.solvers._staying import staying
 
@@ -113,8 +113,7 @@ def ordered_step(
     one_run: bool = False,
 ) -> Field:
     """(I - T'(V))^-1 gap, of a gap without its middle, up to what the passes of the sweep leave."""
-    columns = reset_columns(transfer)
-    right = jnp.concatenate([gap[..., None], columns], axis=-1)
+    right = beside(gap[..., None], reset_columns(transfer))
     leave = leave if transfer.turn is None else jnp.minimum(leave, _LEAVE_SLOPES)
     stays = staying(transfer, plan, leave, alone=alone)
     swept = sweep(transfer, plan, right, stays.longer(effort), one_run=one_run)

@@ -27,7 +27,13 @@ from pomdpfit.solvers._reads import (
     single,
     with_row,
 )
-from pomdpfit.solvers._staying import MOST_PASSES, Staying, staying_matrix
+from pomdpfit.solvers._staying import (
+    MOST_PASSES,
+    Staying,
+    correction,
+    is_small,
+    staying_matrix,
+)
 
 
 def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -37,6 +43,19 @@ def reset_columns(transfer: Transfer) -> Float[Array, "Z n c R"]:
     if transfer.turn is not None:
         parts.append(transfer.turn[:, actions])
     return jnp.moveaxis(jnp.stack(parts, axis=-1), 1, -1)
+
+
+def beside(
+    right: Float[Array, "Z n c q"], resets: Float[Array, "Z n c R"]
+) -> Float[Array, "Z n c p"]:
+    """Both, for one sweep.
+
+    Put together row by row, as sweeps go through them: else the compiler keeps a second copy.
+    """
+    Z, n, c, _ = right.shape
+    rows = [part.reshape(Z, n * c, part.shape[-1]) for part in (right, resets)]
+    both = jnp.concatenate(rows, axis=-1)
+    return both.reshape(Z, n, c, both.shape[-1])
 
 
 def _reset_values(transfer: Transfer, d: Float[Array, "Z n c q"]) -> Float[Array, "R q"]:
@@ -87,20 +106,18 @@ def sweep(
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
-            new = _passes(own, arriving(d, z, run), stays, z)
+            new = _passes(own, arriving(d, z, run), stays)
             return with_row(d, new, z), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations))[0]
     return d.reshape(Z, n, c, q)
 
 
-def _passes(
-    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: Array | int
-) -> Float[Array, "m q"]:
+def _passes(own: Reads | None, right: Float[Array, "m q"], stays: Staying) -> Float[Array, "m q"]:
     """(I - what z reads from itself)^-1 right, nearly: Neumann's series, its terms corrected."""
     if own is None:
         return right
-    corrected = row_at(stays.corrections, z)[:, None]
+    corrected = correction(own)
     left = lambda block: right - block + own(lambda _: block)
     # A loop, not lines: unrolled, the compiler would do the work of each pass in all reads of the
     # next, many times over.
@@ -114,11 +131,10 @@ def _stuck(
     """A block where one may stay for ever: by LU while it is small, or passes where they do."""
     if own is None:
         return right
-    by_passes = lambda right: _passes(own, right, stays.where_stuck(z), z)
-    matrix = staying_matrix(own, len(right))
-    if matrix is None:
+    by_passes = lambda right: _passes(own, right, stays.where_stuck(z))
+    if not is_small(right, stays):
         return by_passes(right)
-    by_lu = lambda right: solve(matrix, right)
+    by_lu = lambda right: solve(staying_matrix(own, len(right)), right)
     if stays.stuck is None:
         return by_lu(right)
     return jax.lax.cond(stays.stuck[z] <= MOST_PASSES, by_passes, by_lu, right)

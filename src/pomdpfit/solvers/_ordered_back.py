@@ -26,7 +26,7 @@ from pomdpfit.solvers._reads import (
     single,
     with_row,
 )
-from pomdpfit.solvers._staying import Staying, staying_matrix
+from pomdpfit.solvers._staying import Staying, correction, is_small, staying_matrix
 
 
 def reset_rows(transfer: Transfer) -> Float[Array, "Z n c R"]:
@@ -72,7 +72,7 @@ def sweep_back(
 
         def step(d: Array, z: Array, run: Run = run) -> tuple[Array, None]:
             own = reads_own(transfer, plan, z, run)
-            return settle(d, z, _passes_back(own, row_at(d, z), stays, z), run), None
+            return settle(d, z, _passes_back(own, row_at(d, z), stays), run), None
 
         d = jax.lax.scan(step, d, jnp.asarray(run.observations[::-1]))[0]
     for z in order[: plan.sticky][::-1]:
@@ -83,12 +83,12 @@ def sweep_back(
 
 
 def _passes_back(
-    own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: Array | int
+    own: Reads | None, right: Float[Array, "m q"], stays: Staying
 ) -> Float[Array, "m q"]:
     """The forward passes transposed."""
     if own is None:
         return right
-    corrected = row_at(stays.corrections, z)[:, None]
+    corrected = correction(own)
 
     def improve(k: Count, total: Array) -> Array:
         block = corrected * total
@@ -102,7 +102,6 @@ def _stuck_back(
     own: Reads | None, right: Float[Array, "m q"], stays: Staying, z: int
 ) -> Float[Array, "m q"]:
     """A block where one may stay for ever: by LU while it is small."""
-    matrix = None if own is None else staying_matrix(own, len(right))
-    if matrix is None:
-        return _passes_back(own, right, stays.where_stuck(z), z)
-    return solve(matrix.T, right)
+    if own is None or not is_small(right, stays):
+        return _passes_back(own, right, stays.where_stuck(z))
+    return solve(staying_matrix(own, len(right)).T, right)

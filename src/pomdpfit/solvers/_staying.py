@@ -18,6 +18,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 
 from pomdpfit._bellman import Transfer
+from pomdpfit._term_by_term import term_by_term
 from pomdpfit._types import Array, Float, Int
 from pomdpfit.solvers._base import Count
 from pomdpfit.solvers._plan import Plan
@@ -29,6 +30,7 @@ _MOST_RELAXED = 28
 MOST_PASSES = 300  # leave 1e-4 of an error at a chance of 0.97
 _STUCK = 200  # passes over a large block where one may stay for ever
 _DENSE_UP_TO = 1200  # coefficients in a block
+_DENSE_ALONE = 400  # of a solve by itself: larger ones would be most of its memory
 _PASSES_A_TURN = 8  # of a loop, on other devices than a CPU
 
 Scalar = float | Float[Array, ""]
@@ -48,11 +50,10 @@ def _most_of_each(
 
 
 class Staying(NamedTuple):
-    """Passes over the chance of staying at one policy, and what their terms are multiplied by."""
+    """Passes over the chance of staying at one policy."""
 
     passes: Int[Array, ""]
     relaxations: Float[Array, "r"] | None  # by pass; the last one serves all further passes
-    corrections: Float[Array, "Z m"]
     stuck: Int[Array, "Z"] | None  # passes that would do where one may stay for ever
 
     def longer(self, times: Count) -> "Staying":
@@ -98,14 +99,22 @@ def staying(transfer: Transfer, plan: Plan, leave: Scalar, *, alone: bool = Fals
            not for many policies side by side, for which both would be done
     """
     chance = _chance_of_staying(transfer, plan)
-    most = chance[np.array(plan.order)[plan.sticky :]].max(initial=0.0)
+    highest = chance.max(axis=1)
+    most = highest[np.array(plan.order)[plan.sticky :]].max(initial=0.0)
     relaxed = jax.default_backend() == "cpu"
     passes = jnp.minimum(_enough_passes(most, leave, relaxed), MOST_PASSES)
     relaxations = _relaxations(most, passes) if relaxed else None
-    stuck = _enough_passes(chance.max(axis=1), leave, False) if alone else None
-    c = 1 if transfer.turn is None else 2
+    stuck = _enough_passes(highest, leave, False) if alone else None
+    return Staying(passes, relaxations, stuck)
+
+
+def correction(own: Reads) -> Float[Array, "m 1"]:
+    """What the terms of a pass over these reads are multiplied by."""
+    _, n, width, c = own.weight.shape
+    values = [own.weight[k, :, v, 0] for k in range(len(own.weight)) for v in range(0, width, c)]
+    chance = term_by_term(values)
     corrected = jnp.where(chance <= _SELDOM, 1.0 / (1.0 - chance), 1.0)
-    return Staying(passes, relaxations, jnp.repeat(corrected, c, axis=1), stuck)
+    return jnp.broadcast_to(corrected[:, None], (n, c)).reshape(-1, 1)
 
 
 def _enough_passes(chance: Float[Array, "*b"], leave: Scalar, relaxed: bool) -> Int[Array, "*b"]:
@@ -145,9 +154,15 @@ def _chance_of_staying(transfer: Transfer, plan: Plan) -> Float[Array, "Z n"]:
     return chance
 
 
-def staying_matrix(own: Reads, size: int) -> Float[Array, "m m"] | None:
-    """I - (what z reads from itself), while it is small enough to be factorised."""
-    if size > _DENSE_UP_TO:
-        return None
+def is_small(block: Float[Array, "m q"], stays: Staying) -> bool:
+    """Whether what z reads from itself may be written down as a matrix and factorised.
+
+    Derivatives need that where one stays for ever; a solve by itself only takes more steps.
+    """
+    return len(block) <= (_DENSE_UP_TO if stays.stuck is None else _DENSE_ALONE)
+
+
+def staying_matrix(own: Reads, size: int) -> Float[Array, "m m"]:
+    """I - (what z reads from itself)."""
     identity = jnp.eye(size)
     return identity - own(lambda _: identity)
