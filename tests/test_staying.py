@@ -74,6 +74,25 @@ def test_where_one_may_stay_for_ever_passes_do_as_lu_does(grid, replacement_cost
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6 * np.abs(found[0]).max())
 
 
+@pytest.mark.parametrize("coarse_first", [True, False])
+@pytest.mark.parametrize("grid", [pf.Linear(401), pf.Smooth(201)], ids=str)
+def test_a_block_too_large_to_write_down_is_solved_all_the_same(grid, coarse_first):
+    """By passes, which leave much where one stays for ever: further steps make it good."""
+    model = pf.models.EngineReplacement(bins=12, increments=3, discount=0.99)
+    theta = {**model.example(), "RC": 60.0}
+    found = pf.solve(model, theta, grid=grid, solver=pf.Newton(coarse_first=coarse_first))
+    plain = pf.solve(model, theta, grid=grid, solver=pf.RelativeValueIteration(tolerance=1e-11))
+    assert found.residual <= 1e-10
+    error = (found.residual + plain.residual) / (1 - 0.99)  # contraction
+    largest = np.abs(plain.coefficients[..., 0]).max()
+    np.testing.assert_allclose(
+        found.coefficients[..., 0],
+        plain.coefficients[..., 0],
+        rtol=0,
+        atol=error + 100 * np.finfo(float).eps * largest,
+    )
+
+
 @pytest.mark.parametrize("grid", [pf.Linear(41), pf.Smooth(41)], ids=str)
 def test_derivatives_of_the_bus_take_one_sweep_or_two(grid, monkeypatch):
     transfer, kernel, plan = transfer_at(8.0, grid)
