@@ -104,3 +104,28 @@ def test_the_fit_is_there_before_its_bootstrap_begins(folder):
     told = interrupt_once(process, folder / "only.zip")
     assert process.returncode == 130, told
     assert "the fit is in only.zip" in told[1]
+
+
+DROPPED = """
+import time
+from pomdpfit.cli._stops import stops_heard
+
+class Deaf:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+try:
+    with stops_heard():
+        Deaf()
+        time.sleep({patience})
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_a_stop_that_python_drops_is_heard_all_the_same():
+    code = DROPPED.format(patience=PATIENCE)
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert (told.stdout, told.stderr) == ("heard\n", "")

@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from pomdpfit._errors import PanelError, PanelErrors, PomdpfitError
 from pomdpfit.cli._in_options import with_options
+from pomdpfit.cli._stops import stops_heard
 
 if TYPE_CHECKING:
     from pomdpfit._progress import Progress
@@ -47,7 +48,7 @@ def conducted(command: Callable[..., Code | None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, json: bool, debug: bool, **options: Any) -> None:
         try:
-            with _one_line_warnings():
+            with _one_line_warnings(), stops_heard():
                 code = command(json=json, debug=debug, **options)
         except Usage as error:
             code = _tell(error, str(error), Code.USAGE, json, debug)
