@@ -315,6 +315,23 @@ def test_value_iteration_takes_over_where_steps_lead_nowhere(wrong, monkeypatch)
     np.testing.assert_allclose(found.coefficients, plain.coefficients, atol=1e-8)
 
 
+def test_what_rounding_leaves_is_not_swept_for_ever():
+    """A cost of 1e14 that hardly anybody meets: rewards are known to some 1e-2, and so is T V."""
+    model = pf.models.EngineReplacement(bins=20, increments=4, discount=0.9999)
+    theta = {
+        **model.example(),
+        "RC": 2.3,
+        "cost": np.array([16.8, 1.46e14]),
+        "stay": np.array([1.0 - 1e-12, 0.722]),
+        "increment": np.array([[0.1, 0.445, 0.443, 0.012], [1.0, 0.0, 0.0, 0.0]]),
+    }
+    primitives = checked_primitives(model, theta)
+    operator, plan = bellman_operator(primitives, pf.Smooth(15)), make_plan(primitives.kernel)
+    for coarse_first in (False, True):
+        solver = pf.Newton(coarse_first=coarse_first, max_steps=20_000)
+        assert int(solved_state(operator, solver, plan, None).steps) < 5_000
+
+
 def test_a_fit_compiles_its_large_programs_once():
     """A second fit, and one of other starts, find everything compiled."""
     model = pf.models.EngineReplacement(bins=8, increments=3, discount=0.9)

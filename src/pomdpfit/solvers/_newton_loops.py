@@ -15,6 +15,7 @@ from pomdpfit.solvers._relative_value_iteration import extrapolated
 
 _PATIENCE = 30  # steps without a smaller residual, after which value iteration takes over
 _DOUBT = 4  # such steps, after which sweeps make twice the passes
+_ROUNDING = 1000  # sweeps of value iteration without a smaller residual: most would bring one
 
 Field = Float[Array, "Z n c"]
 Step = Callable[[Transfer, Field, Count], Field]
@@ -37,11 +38,19 @@ class _Progress(NamedTuple):
     least: Array  # residual so far, and for how many steps it has not been beaten
     idle: Array
     effort: Array  # of sweeps; zero once their steps are not used any more
+    lowest: Array  # residual of value iteration so far, and for how many sweeps it was not beaten
+    barren: Array
+
+    @property
+    def hopeless(self) -> Array:
+        """Whether no more than rounding is left, which is more than is asked for."""
+        return self.barren > _ROUNDING
 
 
 def _beginning(made: Count) -> _Progress:
     zero = jnp.asarray(0)
-    return _Progress(jnp.asarray(made), jnp.asarray(jnp.inf), zero, zero + 1)
+    big = jnp.asarray(jnp.inf)
+    return _Progress(jnp.asarray(made), big, zero, zero + 1, big, zero)
 
 
 def _stepped(
@@ -50,7 +59,7 @@ def _stepped(
     """V after one step, or after one of value iteration where steps lead nowhere."""
     gap = image - coefficients
     residual = size(gap)
-    taken, least, idle, effort = progress
+    taken, least, idle, effort, lowest, barren = progress
     idle = jnp.where((residual < least) & (idle <= _PATIENCE), 0, idle + 1)
     doubled = jnp.where((idle > 0) & (idle % _DOUBT == 0), 2, 1) * effort
     effort = jnp.where(idle <= _PATIENCE, doubled, 0)
@@ -58,7 +67,13 @@ def _stepped(
     plain = extrapolated(coefficients, image, transfer.discount)
     good = (idle <= _PATIENCE) & jnp.isfinite(size(change))
     new = jnp.where(good, coefficients + change, plain)
-    return new, _Progress(taken + 1, jnp.minimum(residual, least), idle, effort)
+    # But for rounding each sweep brings a smaller residual, by the discount at the least; or each
+    # but a few, where slopes are kept.
+    sweeps = idle > _PATIENCE
+    barren = jnp.where(sweeps & (residual >= lowest), barren + 1, 0)
+    lowest = jnp.where(sweeps, jnp.minimum(residual, lowest), lowest)
+    least = jnp.minimum(residual, least)
+    return new, _Progress(taken + 1, least, idle, effort, lowest, barren)
 
 
 class _State(NamedTuple):
@@ -92,8 +107,8 @@ def steps(
         return at(*_stepped(coefficients, image, transfer, step, progress))
 
     def proceed(state: _State) -> Array:
-        taken = state.progress.steps
-        return unsolved(state.coefficients, state.image, taken, tolerance, max_steps)
+        taken, hopeless = state.progress.steps, state.progress.hopeless
+        return unsolved(state.coefficients, state.image, taken, tolerance, max_steps) & ~hopeless
 
     end = jax.lax.while_loop(proceed, body, at(start, _beginning(made)))
     return SolverState(end.coefficients, size(end.image - end.coefficients), end.progress.steps)
@@ -127,7 +142,8 @@ def steps_alone(
         coefficients, _, first, _, progress = state
         image, transfer = evaluated(operator, coefficients)
         gap = image - coefficients
-        done = ~unsolved(coefficients, image, progress.steps, tolerance, max_steps)
+        more = unsolved(coefficients, image, progress.steps, tolerance, max_steps)
+        done = ~more | progress.hopeless
         stay = lambda: (coefficients, progress)
         go_on = lambda: _stepped(coefficients, image, transfer, step, progress)
         if coarse is None:
