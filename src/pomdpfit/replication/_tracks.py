@@ -2,6 +2,7 @@
 
 import dataclasses
 import multiprocessing
+import os
 import threading
 import time
 import warnings
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from pomdpfit._precision import require_float64
 from pomdpfit._progress import Progress
@@ -33,8 +34,16 @@ def run_tracks(
         return
     with _listener(finished, tell) as send:
         jobs = (delayed(_in_worker)(study, list(track), dict(parts), send) for track in tracks)
-        # On this machine, whatever joblib is configured for: workers write to a queue of it.
-        Parallel(n_jobs=min(n_jobs, len(tracks)), backend="loky")(jobs)
+        # On this machine, whatever joblib is configured for: workers write to a queue of it. LAPACK
+        # has as many threads as here: the last bit of what it solves hangs on their number.
+        with parallel_config("loky", inner_max_num_threads=_threads()):
+            Parallel(n_jobs=min(n_jobs, len(tracks)))(jobs)
+
+
+def _threads() -> int:
+    """That LAPACK has in this process, unless it was told otherwise within."""
+    told = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+    return int(told) if told and told.isdecimal() else cpu_count()
 
 
 def _run_track(
