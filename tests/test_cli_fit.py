@@ -70,8 +70,7 @@ def test_fit_prints_and_saves_what_the_library_finds():
     assert [row["parameter"] for row in document["table"]] == list(want.params.index)
     printed = fit("--out", "again.zip")
     assert str(pf.load("again.zip").summary()) in printed.stdout
-    assert printed.stderr.startswith("compiling (once for a model")
-    assert len(printed.stderr.splitlines()) == 1
+    assert printed.stderr == ""  # progress is for what lasts longer
 
 
 def test_show_prints_a_saved_fit():

@@ -61,8 +61,8 @@ def interrupt_once(process, path):
 
 def test_an_interrupted_bootstrap_goes_on_and_ends_in_the_same_bytes(folder):
     whole = start(folder, *REPLICATES, "--checkpoint", "whole", "--out", "whole.zip")
-    (said,) = whole.communicate(timeout=PATIENCE)[1].splitlines()
-    assert said.startswith("compiling")  # and nothing else
+    said = whole.communicate(timeout=PATIENCE)[1].splitlines()
+    assert all(line.startswith(("fit: ", "bootstrap: ")) for line in said)  # and nothing else
     assert whole.returncode == 0
     words = [*REPLICATES, "--checkpoint", "kept", "--out", "halved.zip"]
     process = start(folder, *words)
@@ -104,28 +104,3 @@ def test_the_fit_is_there_before_its_bootstrap_begins(folder):
     told = interrupt_once(process, folder / "only.zip")
     assert process.returncode == 130, told
     assert "the fit is in only.zip" in told[1]
-
-
-DROPPED = """
-import time
-from pomdpfit.cli._stops import stops_heard
-
-class Deaf:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-try:
-    with stops_heard():
-        Deaf()
-        time.sleep({patience})
-except KeyboardInterrupt:
-    print("heard")
-"""
-
-
-def test_a_stop_that_python_drops_is_heard_all_the_same():
-    code = DROPPED.format(patience=PATIENCE)
-    told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
-    assert (told.stdout, told.stderr) == ("heard\n", "")

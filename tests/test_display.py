@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 import pomdpfit as pf
-from pomdpfit._progress import COMPILING, told_of_compilation
 from pomdpfit._summary import Summary
 from pomdpfit.inference._compare import Comparison
 
@@ -37,18 +36,3 @@ def test_what_is_wrong_with_several_rows_is_said_once():
         pf.Panel.from_frame(frame, agent="agent", time="t", observation="z", action="a")
     assert str(caught.value).count("is negative") == 1
     assert "z -1; row" in str(caught.value)
-
-
-def test_progress_hears_that_programs_are_compiled_until_the_first_thing_is_done():
-    heard = []
-    tell = told_of_compilation(lambda *words: heard.append(words))
-    tell("starts", 0, 2)
-    tell("starts", 1, 2)
-    tell("starts", 2, 2)
-    assert heard[0] == (COMPILING, 0, 1)
-    assert heard[1:] == [
-        ("starts", 0, 2),
-        (COMPILING, 1, 1),
-        ("starts", 1, 2),
-        ("starts", 2, 2),
-    ]

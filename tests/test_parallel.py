@@ -1,4 +1,4 @@
-"""Work in other processes: 64-bit floats arrive as such, and order is kept; progress is heard."""
+"""Work in other processes: 64-bit floats arrive as such, and order is kept."""
 
 import jax.numpy as jnp
 import pytest
@@ -19,10 +19,3 @@ def test_arrays_keep_their_bits_and_tasks_their_order(n_jobs):
     shared = jnp.array([FINE])
     found = list(run_parallel(kind_of, (shared,), [(k,) for k in range(5)], n_jobs))
     assert found == [("float64", FINE, k) for k in range(5)]
-
-
-def test_a_progress_bar_is_drawn(capsys):
-    with pf.progress_bar() as bar:
-        for done in range(4):
-            bar("replicates", done, 3)
-    assert "replicates" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_an_entry_is_held_while_the_other_is_sampled_and_progress_is_told(panel)
     assert row["ess"] > 60
     assert abs(row["mean"] - mean) < 5 * sd / np.sqrt(row["ess"])
     assert row["sd"] / sd == pytest.approx(1, abs=5 * 2 / np.sqrt(2 * row["ess"]))
-    assert [what.split()[0] for what, *_ in heard[:3]] == ["compiling", "compiling", "sampling"]
+    assert [what.split()[0] for what, *_ in heard[:3]] == ["sampling", "sampling", "sampling"]
     done = [news[1:] for news in heard if news[0] == "sampling"]
     assert done == sorted(done)
     assert done[-1] == (800, 800)

@@ -35,12 +35,7 @@ from pomdpfit.solvers import AbstractSolver
 from pomdpfit.solvers._base import enough, size
 
 _MEMBERS = "members"
-_FEWEST = 3  # climbs
-# On a CPU a batch does no less arithmetic than its members alone: what it saves is the cost of
-# many small calls. Measured on two busy cores, compiled, seconds a replicate of two stages, one by
-# one and in batches of 8: 6 bins x 5 nodes with 600 rows 0.10 and 0.02, with 10000 rows 0.10 and
-# 0.06; 175 bins x 15 nodes with Rust's group 4: 0.87 and 0.82, less than it costs to compile.
-_ON_CPU, _SMALL, _FEW_ROWS = 8, 1200, 20_000  # members, unknowns of the solve, rows
+_FEWEST = 3  # searches
 _ON_DEVICE = 9  # at most 2^9 members: half of a thousand think while the others are computed
 _COPIES, _PER_ROW = 4, 4_000  # of the operator, and bytes for a row of the panel with derivatives
 
@@ -82,8 +77,9 @@ def chosen_width(
 ) -> int:
     """How many climbs to answer at a time; 1 for one after the other.
 
-    What was asked for, where it can be had. Else 1 in several processes and for few climbs; on a
-    CPU also for all but small models and panels; on other devices what half their memory holds.
+    What was asked for, where it can be had. Else 1 in several processes, for few climbs and on a
+    CPU, where the program for a batch takes longer to compile than it saves (benchmarks/
+    batches.py); on other devices what half their memory holds.
     """
     if batch is not None:
         if batch < 1:
@@ -98,10 +94,9 @@ def chosen_width(
         return 1
     assert isinstance(likelihood, Likelihood)
     device, rows = jax.devices()[0], likelihood.panel.z.size
-    primitives = likelihood.model.primitives(likelihood.space.example())
     if device.platform == "cpu":
-        small = cold_start(primitives, likelihood.grid).size <= _SMALL and rows <= _FEW_ROWS
-        return _ON_CPU if small else 1
+        return 1
+    primitives = likelihood.model.primitives(likelihood.space.example())
     member = _COPIES * memory_needed(primitives, likelihood.grid) + _PER_ROW * rows
     room = 0.5 * (device.memory_stats() or {}).get("bytes_limit", 8e9)
     return int(2 ** np.clip(np.floor(np.log2(room / member)), 0, _ON_DEVICE))

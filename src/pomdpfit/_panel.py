@@ -134,7 +134,7 @@ class Panel:
         groups: Sequence[Hashable] | None = None,
         covariates: Sequence[str] = (),
         n_jobs: int | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> "PanelScan":
         """A data set larger than memory: a folder of Parquet files, each agent's rows in one.
 

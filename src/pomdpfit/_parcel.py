@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 
 from pomdpfit._precision import require_float64
+from pomdpfit._progress import quiet
 from pomdpfit.programs import cache_compilations, kept_folder, told_folder
 
 _KEPT = 2  # shared things, the last used ones: a worker may serve two pieces of work by turns
@@ -44,7 +45,7 @@ def call(
     shared = _shared(digest, source)
     function, task = cloudpickle.loads(work)
     # What runs in parallel inside a task stays in its process: all others are busy.
-    with joblib.parallel_config(backend="sequential"):
+    with joblib.parallel_config(backend="sequential"), quiet():
         return number, function(*shared, *task)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from pomdpfit._errors import ConvergenceWarning, EstimationError
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress, silent, told_of_compilation
+from pomdpfit._progress import Progress, callback, long_running, silent
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
 from pomdpfit._stage import Data
@@ -30,7 +29,7 @@ _APART = 0.1  # of a coordinate's size (or of one): how far chains start from on
 _MIXED = 1.05  # R-hat
 
 
-@in_float64
+@long_running
 def sample_posterior(
     model: Model,
     panel: Panel,
@@ -47,7 +46,7 @@ def sample_posterior(
     grid: AbstractScheme | None = None,
     solver: AbstractSolver | None = None,
     accept: float = 0.8,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Posterior:
     """Draw theta from p(theta | panel), proportional to prior times likelihood (extra `bayes`).
 
@@ -68,10 +67,10 @@ def sample_posterior(
     setting = Setting(model, panel, prior, grid, solver)
     space, held = hold(setting.likelihood().space.free(*free), fixed or {})
     sampler = Sampler(setting.likelihood(space), priors, warmup, draws, accept, held)
-    tell = silent if progress is None else told_of_compilation(progress)
+    tell = callback(progress)
     result = sampler(sampler.data, start or {}, chains, seed, tell)
     for doubt in find_doubts(result):
-        warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past in_float64
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past long_running
     return result
 
 

@@ -9,18 +9,15 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from pomdpfit._errors import PanelError, PanelErrors, PomdpfitError
+from pomdpfit._interrupt import dropped_interrupts
 from pomdpfit.cli._in_options import with_options
-from pomdpfit.cli._stops import stops_heard
-
-if TYPE_CHECKING:
-    from pomdpfit._progress import Progress
 
 
 class Code(enum.IntEnum):
@@ -48,7 +45,7 @@ def conducted(command: Callable[..., Code | None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, json: bool, debug: bool, **options: Any) -> None:
         try:
-            with _one_line_warnings(), stops_heard():
+            with _one_line_warnings(), dropped_interrupts():
                 code = command(json=json, debug=debug, **options)
         except Usage as error:
             code = _tell(error, str(error), Code.USAGE, json, debug)
@@ -117,18 +114,6 @@ def _one_line_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-@contextlib.contextmanager
-def progress() -> "Iterator[Progress]":
-    """A bar on the standard error where that is a terminal, else silence."""
-    from pomdpfit._progress import progress_bar, silent
-
-    if not sys.stderr.isatty():
-        yield silent
-        return
-    with progress_bar() as bar:
-        yield bar
 
 
 def print_json(document: Mapping[str, object]) -> None:

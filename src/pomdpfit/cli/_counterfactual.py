@@ -12,7 +12,6 @@ from pomdpfit.cli._common import (
     named_value,
     prepare,
     print_json,
-    progress,
     require_picture,
 )
 from pomdpfit.cli._options import Debug, Json, OwnModel, Seed
@@ -101,20 +100,18 @@ def counterfactual(
     estimate = load_whole_fit(fit, model)
     common: dict[str, Any] = {"draws": draws, "seed": seed, "dollars": money}
     found: AbstractBanded
-    with progress() as tell:
-        common["progress"] = tell
-        if span is not None and action is not None:
-            found = demand_curve(estimate, *span, action, per=per, **common)
-        elif information:
-            found = value_of_information(estimate, looks(sensors), **common)
-        else:
-            found = changed_world(
-                estimate,
-                moves,
-                discount=discount,
-                available=None if available is None else [a.strip() for a in available.split(",")],
-                **common,
-            )
+    if span is not None and action is not None:
+        found = demand_curve(estimate, *span, action, per=per, **common)
+    elif information:
+        found = value_of_information(estimate, looks(sensors), **common)
+    else:
+        found = changed_world(
+            estimate,
+            moves,
+            discount=discount,
+            available=None if available is None else [a.strip() for a in available.split(",")],
+            **common,
+        )
     if plot is not None:
         _draw(found, plot)
     if json:

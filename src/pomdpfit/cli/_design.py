@@ -115,12 +115,10 @@ def design(
 def _studied(model: Any, theta: Any, options: dict[str, Any], kept: "Kept") -> "StudyDesign":
     """The study; what the checkpoint holds is not done again."""
     from pomdpfit._checkpoint import CheckpointError
-    from pomdpfit.cli._work import told
     from pomdpfit.studies import design as studied
 
     try:
-        with told() as tell:
-            return studied(model, theta, **options, checkpoint=kept.design, progress=tell)
+        return studied(model, theta, **options, checkpoint=kept.design)
     except CheckpointError as error:
         raise EstimationError(f"{error} --no-resume deletes it and begins anew.") from error
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pomdpfit.cli._common import Interrupted, Usage, prepare, progress
+from pomdpfit.cli._common import Interrupted, Usage, prepare
 from pomdpfit.cli._options import Debug, Json, Seed
 
 
@@ -49,17 +49,15 @@ def reproduce(
     prepare()
     plan = TINY if tiny else FULL if full else QUICK
     try:
-        with progress() as bar:
-            page = job(
-                out,
-                plan=plan,
-                seed=seed,
-                source=source,
-                only=only or (),
-                samples=samples,
-                n_jobs=jobs,
-                progress=bar,
-            )
+        page = job(
+            out,
+            plan=plan,
+            seed=seed,
+            source=source,
+            only=only or (),
+            samples=samples,
+            n_jobs=jobs,
+        )
     except KeyboardInterrupt:
         raise Interrupted(f"what was finished is in {out}.") from None
     if json:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from pomdpfit.cli._common import Usage, prepare, print_json, progress, require_folder
+from pomdpfit.cli._common import Usage, prepare, print_json, require_folder
 from pomdpfit.cli._options import (
     Debug,
     GridText,
@@ -60,8 +60,7 @@ def simulate(
         write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
         rows = len(frame)
     else:
-        with progress() as tell:
-            scan = simulate_parquet(spec.model, spec.theta, out, **options, progress=tell)
+        scan = simulate_parquet(spec.model, spec.theta, out, **options)
         rows = scan.rows
     if json:
         facts = {"agents": agents, "periods": periods, "seed": seed, "z0": z0}

@@ -1,12 +1,8 @@
 """The long part of a fit: what is finished is kept, and a stop says how to go on."""
 
-import contextlib
 import dataclasses
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
-
-from rich.markup import escape
 
 from pomdpfit._checkpoint import CheckpointError
 from pomdpfit._errors import (
@@ -19,9 +15,8 @@ from pomdpfit._errors import (
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
-from pomdpfit._progress import COMPILING, RESUMED, Progress, telling_failures
 from pomdpfit._schemes import AbstractScheme
-from pomdpfit.cli._common import Interrupted, progress, say
+from pomdpfit.cli._common import Interrupted
 from pomdpfit.cli._kept import Kept
 from pomdpfit.estimators import fit
 from pomdpfit.estimators._base import AbstractEstimator
@@ -69,21 +64,19 @@ class Work:
 
     def bootstrap(self, estimate: Estimate, replicates: int, chunk: int | None) -> Bootstrap:
         """The bootstrap, saved; finished chunks are kept in the checkpoint."""
-        with told() as tell:
-            found = bootstrap(
-                estimate,
-                replicates,
-                seed=self.seed,
-                n_jobs=self.jobs,
-                checkpoint=self.kept.chunks,
-                chunk=chunk,
-                progress=tell,
-            )
+        found = bootstrap(
+            estimate,
+            replicates,
+            seed=self.seed,
+            n_jobs=self.jobs,
+            checkpoint=self.kept.chunks,
+            chunk=chunk,
+        )
         found.save(self.draws)
         return found
 
     def _fitted(self) -> Estimate:
-        with told() as tell, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the summary has its doubts
             return fit(
                 self.spec.model,
@@ -95,22 +88,4 @@ class Work:
                 seed=self.seed,
                 n_jobs=self.jobs,
                 checkpoint=self.kept.search,
-                progress=tell,
             )
-
-
-@contextlib.contextmanager
-def told() -> Iterator[Progress]:
-    """Progress as a bar where there is a terminal; what is compiled or resumed as a line."""
-    with progress() as bar:
-        say_done = telling_failures(bar)
-
-        def tell(what: str, done: int, total: int, failed: int = 0) -> None:
-            if what.startswith(RESUMED) or (what == COMPILING and done == 0):
-                say(escape(what))
-            elif what == COMPILING:
-                return
-            else:
-                say_done(what, done, total, failed)
-
-        yield tell

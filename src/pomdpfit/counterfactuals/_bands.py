@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from pomdpfit._entries import Entries, free_entries
 from pomdpfit._errors import EstimationError, ModelError, PomdpfitError
 from pomdpfit._estimate import Estimate
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, silent
 from pomdpfit._types import Float, Theta
 from pomdpfit.counterfactuals._baseline import Baseline
 from pomdpfit.inference._bootstrap_draws import Bootstrap
@@ -39,12 +39,11 @@ class Uncertainty:
     seed: int = 0
     cov: Any = None
     alpha: float = 0.05
-    progress: Progress | None = None
+    progress: Progress = silent
 
     def tell(self, done: int, total: int) -> None:
         """So many of the draws are done."""
-        if self.progress is not None:
-            self.progress("draws for the bands", done, total)
+        self.progress("draws for the bands", done, total)
 
     def __post_init__(self) -> None:
         whole = self.draws is None or isinstance(self.draws, int | np.integer)

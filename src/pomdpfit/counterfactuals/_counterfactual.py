@@ -10,9 +10,8 @@ import pandas as pd
 from pomdpfit._errors import ModelError
 from pomdpfit._estimate import Estimate
 from pomdpfit._model import Model
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._solve import Solution
 from pomdpfit._types import ArrayLike, Theta
@@ -63,7 +62,7 @@ class Counterfactual(AbstractBanded):
         return Told("Counterfactual", facts, table)
 
 
-@in_float64
+@long_running
 def counterfactual(
     source: Estimate | Model,
     theta: Move | None = None,
@@ -82,7 +81,7 @@ def counterfactual(
     cov: Any = None,
     alpha: float = 0.05,
     grid: AbstractScheme | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Counterfactual:
     """Change something, solve again, and compare behaviour and value with the baseline.
 
@@ -107,7 +106,8 @@ def counterfactual(
         raise ModelError(
             "nothing is different: give theta=, discount=, available= or information=."
         )
-    how, averaging = Uncertainty(draws, seed, cov, alpha, progress), Averaging(periods, discounted)
+    how = Uncertainty(draws, seed, cov, alpha, callback(progress))
+    averaging = Averaging(periods, discounted)
     baseline = read_baseline(source, at, z0, prior, grid)
     check_dollars(baseline.space, dollars)
     before, after = Scenario(baseline, Change()), Scenario(baseline, change)

@@ -11,9 +11,8 @@ from pomdpfit._errors import ModelError
 from pomdpfit._estimate import Estimate
 from pomdpfit._labels import action_names
 from pomdpfit._model import Model
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import ArrayLike, Float, Theta
 from pomdpfit.counterfactuals._banded import AbstractBanded, Told
@@ -54,7 +53,7 @@ class DemandCurve(AbstractBanded):
         return Told("Demand curve", facts, table)
 
 
-@in_float64
+@long_running
 def demand_curve(
     source: Estimate | Model,
     parameter: str,
@@ -75,7 +74,7 @@ def demand_curve(
     cov: Any = None,
     alpha: float = 0.05,
     grid: AbstractScheme | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> DemandCurve:
     """How often `action` is expected to be taken at each value of `parameter`.
 
@@ -86,7 +85,8 @@ def demand_curve(
     v RC / 9000 units of reward: the scale, too, is then in the band. The rest is as in
     `pf.counterfactual`.
     """
-    how, averaging = Uncertainty(draws, seed, cov, alpha, progress), Averaging(periods, discounted)
+    how = Uncertainty(draws, seed, cov, alpha, callback(progress))
+    averaging = Averaging(periods, discounted)
     baseline = read_baseline(source, at, z0, prior, grid)
     check_dollars(baseline.space, dollars)
     unit = lambda theta: 1.0 if dollars is None else dollars_a_unit(baseline.space, theta, dollars)

@@ -10,9 +10,8 @@ import pandas as pd
 from pomdpfit._errors import ModelError
 from pomdpfit._estimate import Estimate
 from pomdpfit._model import Model
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit.counterfactuals._banded import AbstractBanded, Told
@@ -43,7 +42,7 @@ class InformationValue(AbstractBanded):
         return Told("Value of information", (("Gain over", "what the agent sees now"),), table)
 
 
-@in_float64
+@long_running
 def value_of_information(
     source: Estimate | Model,
     information: AbstractInformation | Mapping[str, AbstractInformation] | None = None,
@@ -57,7 +56,7 @@ def value_of_information(
     cov: Any = None,
     alpha: float = 0.05,
     grid: AbstractScheme | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> InformationValue:
     """What more information is worth: V with it minus V without, averaged over the starts.
 
@@ -68,7 +67,7 @@ def value_of_information(
     dollars={"RC": 9000}, RC being worth 9000 of them. The rest is as in `pf.counterfactual`.
     """
     pieces = _pieces(information)
-    how = Uncertainty(draws, seed, cov, alpha, progress)
+    how = Uncertainty(draws, seed, cov, alpha, callback(progress))
     baseline = read_baseline(source, at, z0, prior, grid)
     check_dollars(baseline.space, dollars)
     without = Scenario(baseline, Change())

@@ -22,9 +22,8 @@ from pomdpfit._fixed import split_fixed
 from pomdpfit._identical_states import warn_of_identical_states
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress, silent, told_of_compilation
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._restrictions import Restrictions, parse_restrictions
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
@@ -44,7 +43,7 @@ from pomdpfit.solvers import AbstractSolver
 from pomdpfit.streaming import PanelScan
 
 
-@in_float64
+@long_running
 def fit(
     model: Any,
     panel: Panel | PanelScan,
@@ -63,7 +62,7 @@ def fit(
     batch: int | None = None,
     skip_hessian: bool = False,
     checkpoint: str | FilePath | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Estimate:
     """Estimate a model (with hidden states, or a fully observed `baselines.MDP`) from a panel.
 
@@ -75,21 +74,23 @@ def fit(
     fixed, free  parameters held at a value (a leaf, or an entry such as "cost[good]"), and fixed
                  ones let go (the discount)
     constraints  linear equations such as "cost[good] = cost[bad]"
-    n_jobs       processes for the starts, as in `bootstrap`; `seed` draws them; `progress` hears
-                 of them
-    batch        in one process: how many starts are climbed side by side by one program; chosen by
-                 size if not given (see `bootstrap`), 1 for one after the other, as with a
-                 checkpoint
+    n_jobs       processes for the starts, as in `bootstrap`; `seed` draws them
+    batch        in one process: how many starts one compiled program answers side by side. If not
+                 given: 1 on a CPU (a program for batches takes longer to compile than it saves)
+                 and with a checkpoint; on other devices as many as memory holds
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
                  then those of outer products, and that this is a maximum rests on the gradient
     checkpoint   a folder that keeps climbs, finished and under way: after an interruption the same
                  call goes on from there, to the same estimate; other data, model or options are
                  refused
+    progress     shown on the standard error if not given: a bar on a terminal or in a notebook,
+                 elsewhere a line each ten seconds once the fit has lasted for five. False for
+                 silence, or a callback that receives (what, done, total)
 
     What came out of every start is in `modes` and `starts` of the result.
     """
     began = time.perf_counter()
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     estimator = Joint() if estimator is None else estimator
     if not isinstance(estimator, AbstractEstimator):
         raise EstimationError(
@@ -115,7 +116,6 @@ def fit(
     kept = open_search(checkpoint, setting, asked, tell)
     drawn = lambda: draw_starts(space, paths[0].theta, 1, seed, restrictions)[0]
     warn_of_identical_states(likelihood, paths[0].theta, drawn)
-    tell = told_of_compilation(tell)
     names = Naming()
     if len(paths) > 1 and restrictions is None:  # which might not hold under other names
         names = find_naming(likelihood, draw_starts(space, paths[0].theta, 1, seed)[0])
@@ -143,7 +143,7 @@ def fit(
     )
     tell("standard errors", 1, 1)
     for doubt in estimate.doubts:
-        warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past in_float64
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past long_running
     return estimate
 
 

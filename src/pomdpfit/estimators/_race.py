@@ -1,5 +1,6 @@
 """Many starts side by side, stage by stage; those that have met go on as one."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 from pomdpfit._batch import Batch
@@ -7,6 +8,7 @@ from pomdpfit._engine import find_engine
 from pomdpfit._entries import free_entries
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._parallel import run_as_finished
+from pomdpfit._progress import with_keywords
 from pomdpfit._restrictions import Restrictions
 from pomdpfit.estimators._base import AbstractEstimator, Stage
 from pomdpfit.estimators._kept_climb import KeptClimb
@@ -39,10 +41,11 @@ def run_paths(
     lost: list[Path] = []
     climbed: set[str] = set()
     for k, stage in enumerate(stages):
-        what, total = f"stage {k + 1} of {len(stages)}: {len(paths)} starts", len(paths)
+        starts = "1 start" if len(paths) == 1 else f"{len(paths)} starts"
+        what, total = f"stage {k + 1} of {len(stages)}: {starts}", len(paths)
         tell(what, 0, len(paths))
         places = kept.climbs(k, len(paths)) if kept is not None else ()
-        say = lambda done, what=what, total=total: tell(what, done, total)
+        say = functools.partial(_report, with_keywords(tell), what, total)
         if batch > 1:
             crowd = Batch(likelihood, batch)
             moved = run_stage_together(crowd, stage, paths, restrictions, tell=say, kept=places)
@@ -58,13 +61,18 @@ def run_paths(
     return [*paths, *lost]
 
 
+def _report(report: Callable[..., None], what: str, total: int, done: int, **detail: str) -> None:
+    """So many of the starts are done."""
+    report(what, done, total, **detail)
+
+
 def _run_stage_apart(
     likelihood: AbstractLikelihood,
     stage: Stage,
     paths: Sequence[Path],
     restrictions: Restrictions | None,
     n_jobs: int | None,
-    say: Callable[[int], None],
+    say: Callable[..., None],
     places: Sequence[KeptClimb],
 ) -> list[Path]:
     """The paths after one more climb each, one by one or in processes.
@@ -81,8 +89,15 @@ def _run_stage_apart(
             if known is not None:
                 moved[j] = known
     ahead = [j for j in range(len(paths)) if j not in moved]
+
+    def step(number: int, value: float, gain: float) -> None:
+        """Report a step of the search; workers cannot."""
+        start = ", ".join(paths[ahead[len(moved)]].origins)
+        say(len(moved), detail=f"{start}: step {number}, log-likelihood {value:.2f}")
+
+    each_step = step if find_engine(n_jobs).here else None
     tasks = (
-        (stage, paths[j], restrictions, None, None, places[j] if places and reach else None)
+        (stage, paths[j], restrictions, None, each_step, places[j] if places and reach else None)
         for j in ahead
     )
     for number, path in run_as_finished(run_stage, (likelihood,), tasks, n_jobs):

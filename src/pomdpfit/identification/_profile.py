@@ -9,8 +9,7 @@ from scipy.special import chdtri
 
 from pomdpfit._errors import ConvergenceWarning, EstimationError
 from pomdpfit._estimate import Estimate
-from pomdpfit._precision import in_float64
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._types import ArrayLike
 from pomdpfit.estimators import Joint, fit
 
@@ -91,14 +90,14 @@ def _crossing(x: np.ndarray, y: np.ndarray, start: float, top: float, level: flo
     return float(x[k - 1] + share * (x[k] - x[k - 1]))
 
 
-@in_float64
+@long_running
 def profile_likelihood(
     estimate: Estimate,
     name: str,
     values: ArrayLike | None = None,
     *,
     points: int = 9,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Profile:
     """Fix an entry of `estimate.params` at each of some values and maximise over the rest.
 
@@ -110,7 +109,7 @@ def profile_likelihood(
             f"there is no estimated parameter {name!r}; there are "
             f"{', '.join(estimate.params.index)}."
         )
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     best = _joint(estimate)
     centre = float(best.params[name])
     bounds = (-np.inf, np.inf)

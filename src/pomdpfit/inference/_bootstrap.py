@@ -19,8 +19,7 @@ from pomdpfit._errors import EstimationError, PomdpfitError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import setting_fingerprint, theta_fingerprint
 from pomdpfit._parallel import run_as_finished
-from pomdpfit._precision import in_float64
-from pomdpfit._progress import RESUMED, Progress, silent, telling_failures
+from pomdpfit._progress import RESUMED, Progress, callback, long_running, silent, with_keywords
 from pomdpfit._restrictions import Restrictions
 from pomdpfit.estimators._paths import Path, run_path
 from pomdpfit.estimators._together import run_together
@@ -28,7 +27,7 @@ from pomdpfit.inference._bootstrap_chunks import read_chunk, write_chunk
 from pomdpfit.inference._bootstrap_draws import Bootstrap
 
 
-@in_float64
+@long_running
 def bootstrap(
     estimate: Estimate,
     replicates: int = 200,
@@ -39,7 +38,7 @@ def bootstrap(
     batch: int | None = None,
     checkpoint: str | FilePath | None = None,
     chunk: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Bootstrap:
     """Estimate again `replicates` times, each from the estimate as a start.
 
@@ -50,10 +49,10 @@ def bootstrap(
     n_jobs      processes, as in joblib: 1 for this one, -1 for one a core; if not given, what
                 joblib.parallel_config says (loky, dask, ray), or this process
     batch       how many replicates one compiled program answers at a time, in each process; 1 for
-                one after the other. If not given: 1 where there are several processes, covariates,
-                a finite horizon or priors that are found by iteration; on a CPU 8 for small models
-                (1200 unknowns, 20000 rows) and else 1; on other devices what their memory holds,
-                up to 512
+                one after the other. If not given: 1 on a CPU, in several processes, and with
+                covariates, a finite horizon or priors that are found by iteration; on other
+                devices what their memory holds, up to 512
+    progress    as in `fit`
 
     Replicates do not depend on each other, but for the last bit, which depends on the batch.
     """
@@ -69,7 +68,7 @@ def bootstrap(
     width = chosen_width(likelihood, replicates, n_jobs, batch)
     if chunk is None:
         chunk = 10 if width == 1 else 16 * width
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     chunks = [range(k, min(k + chunk, replicates)) for k in range(0, replicates, chunk)]
     folder = None
     if checkpoint is not None:
@@ -81,8 +80,8 @@ def bootstrap(
     there, what = len(chunks) - len(missing), "bootstrap"
     if there:
         tell(f"{RESUMED}{there} of {len(chunks)} chunks of the bootstrap are in {folder}", 1, 1)
-    say, failed = telling_failures(tell), sum(map(_failures, found.values()))
-    say(what, there, len(chunks), failed)
+    say, failed = with_keywords(tell), sum(map(_failures, found.values()))
+    say(what, there, len(chunks), failed=failed)
     # What is told in another process nobody hears.
     inner = tell if find_engine(n_jobs).here else None
     tasks = ((k, chunks[k], inner) for k in missing)
@@ -93,7 +92,7 @@ def bootstrap(
         if folder is not None:
             write_chunk(folder, k, rows)
         failed += _failures(rows)
-        say(what, there + done, len(chunks), failed)
+        say(what, there + done, len(chunks), failed=failed)
     rows = [row for k in range(len(chunks)) for row in (found[k] or ())]
     return _collected(rows, estimate, parametric, seed)
 

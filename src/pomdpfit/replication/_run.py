@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pomdpfit._errors import DatasetError, PomdpfitError
-from pomdpfit._precision import in_float64
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._version import __version__
 from pomdpfit.datasets import rust1987
 from pomdpfit.datasets._rust1987 import FOLDER
@@ -52,7 +51,7 @@ _NEEDS_TABLE3 = ("buses", "serial", "conventions")
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy", "pandas", "matplotlib")
 
 
-@in_float64
+@long_running
 def reproduce(
     out: str | Path,
     *,
@@ -62,7 +61,7 @@ def reproduce(
     only: Sequence[str] = (),
     samples: Sequence[tuple[int, ...]] = (),
     n_jobs: int = 2,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Path:
     """Regenerate every table and figure into the folder `out`; its report.html comes back.
 
@@ -97,7 +96,7 @@ def reproduce(
         total = f"{time.perf_counter() - began:.0f} s ({parts})"
         _write(folder, done, facts | {"time": total}, without, missing)
 
-    run_tracks(study, tracks, PARTS, finished, n_jobs, silent if progress is None else progress)
+    run_tracks(study, tracks, PARTS, finished, n_jobs, callback(progress))
     return folder / "report.html"
 
 

@@ -43,7 +43,7 @@ class Study:
         starts: int = 1,
         grid: AbstractScheme | None = None,
         skip_hessian: bool = True,
-        progress: Progress | None = None,
+        progress: Progress | bool = False,
     ) -> Estimate:
         """`pf.fit` as the plan has it: two stages and the plan's grid unless told otherwise."""
         return fit(

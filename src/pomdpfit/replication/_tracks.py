@@ -13,7 +13,7 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from pomdpfit._precision import require_float64
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, quiet
 from pomdpfit.replication._study import Outcome, Part, Study
 
 Finished = Callable[[str, Outcome, float], None]  # name, what came out, seconds
@@ -74,7 +74,8 @@ def _in_worker(study: Study, track: list[str], parts: dict[str, Part], send: Any
     def tell(what: str, done: int, total: int) -> None:
         send.put(("tell", (what, done, total)))
 
-    _run_track(study, track, parts, finished, tell)
+    with quiet():
+        _run_track(study, track, parts, finished, tell)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pomdpfit._errors import PanelError
 from pomdpfit._parallel import run_parallel
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback
 from pomdpfit.data._columns import Columns
 from pomdpfit.streaming._partition import Partition, partition_panels, survey
 from pomdpfit.streaming._scan import CHUNK_ROWS, PanelScan
@@ -18,7 +18,7 @@ def scan_parquet(
     columns: Columns,
     entry: int | Mapping[Hashable, int],
     n_jobs: int | None,
-    progress: Progress | None,
+    progress: Progress | bool | None,
 ) -> PanelScan:
     """The data set in a folder (or file), with its files in the order of their names."""
     if columns.group is not None and columns.groups is None:
@@ -27,7 +27,7 @@ def scan_parquet(
             "need have all of them."
         )
     files = _files(Path(path))
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     tell("scan", 0, len(files))
     found: list[Partition] = []
     shared = columns, entry, CHUNK_ROWS

@@ -8,9 +8,8 @@ import numpy as np
 from pomdpfit._errors import PanelError
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._simulate import Drawer, prepare
 from pomdpfit._types import ArrayLike, Theta
@@ -20,7 +19,7 @@ from pomdpfit.streaming._write_parquet import require_empty, write_rows
 _FILE_ROWS = 2**21
 
 
-@in_float64
+@long_running
 def simulate_parquet(
     model: Model,
     theta: Theta,
@@ -33,7 +32,7 @@ def simulate_parquet(
     z0: ArrayLike | int = 0,
     grid: AbstractScheme | None = None,
     agents_per_file: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> PanelScan:
     """Simulate to a folder of Parquet files, one after the other, and scan it.
 
@@ -49,7 +48,7 @@ def simulate_parquet(
     agents_per_file = min(agents_per_file, agents)
     folder = Path(path)
     require_empty(folder)
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     firsts = range(0, agents, agents_per_file)
     digits = len(str(len(firsts)))
     tell("simulate", 0, len(firsts))

@@ -13,9 +13,8 @@ from pomdpfit._errors import EstimationError
 from pomdpfit._fingerprint import model_fingerprint, theta_fingerprint
 from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
 from pomdpfit._parallel import run_as_finished
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import RESUMED, Progress, silent, telling_failures
+from pomdpfit._progress import RESUMED, Progress, callback, long_running, with_keywords
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit._version import __version__
@@ -30,7 +29,7 @@ from pomdpfit.studies._study_design import StudyDesign
 _Place = tuple[Cell, range]
 
 
-@in_float64
+@long_running
 def design(
     model: Any,
     theta: Theta,
@@ -53,7 +52,7 @@ def design(
     n_jobs: int | None = None,
     checkpoint: str | Path | None = None,
     chunk: int = 5,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> StudyDesign:
     """How many agents, over how many periods, for a standard error of ...?
 
@@ -92,7 +91,7 @@ def design(
     study = _whole(study, likelihood.space.check(theta))
     truth = pd.Series(entries.flatten(study.theta), list(entries.names), name="truth")
     study = study.sharing_shape(cells, len(truth))
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     folder = None
     if checkpoint is not None:
         folder = open_checkpoint(Path(checkpoint), _manifest(study, chunk), "design")
@@ -135,10 +134,10 @@ def _replications(
     missing = [part for part, rows in found.items() if rows is None]
     done = sum(len(rows) for rows in found.values() if rows is not None)
     failed = sum(_failed(rows) for rows in found.values() if rows is not None)
-    what, total, say = "replications", len(cells) * replications, telling_failures(tell)
+    what, total, say = "replications", len(cells) * replications, with_keywords(tell)
     if done:
         tell(f"{RESUMED}{done} of {total} replications of the design are in {folder}", 1, 1)
-    say(what, done, total, failed)
+    say(what, done, total, failed=failed)
     # In this order the first results are of all cells.
     missing.sort(key=lambda part: part[1].start)
     tasks = ((part,) for part in missing)
@@ -147,7 +146,7 @@ def _replications(
         if folder is not None:
             write_rows(_path(folder, part), rows)
         done, failed = done + len(rows), failed + _failed(rows)
-        say(what, done, total, failed)
+        say(what, done, total, failed=failed)
     return [row for part in parts for row in found[part] or ()]
 
 

@@ -9,9 +9,8 @@ from pomdpfit._errors import EstimationError
 from pomdpfit._grid import node_count, nodes
 from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior, CommonPrior, labels_of
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
 from pomdpfit._types import ArrayLike, Float, Theta
@@ -35,7 +34,7 @@ from pomdpfit.identification.priors._prior_set import PriorSet
 _WHAT = "unknown prior"
 
 
-@in_float64
+@long_running
 def prior_set(
     model: Model,
     panel: Panel,
@@ -52,7 +51,7 @@ def prior_set(
     skip: int = 0,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> PriorSet:
     """Estimate the model under one x0 after another: the set that an unknown prior allows.
 
@@ -67,7 +66,7 @@ def prior_set(
     one from what the known prior, or the most likely x0, has given there. `n_jobs` fits of one
     length run at a time, as in `bootstrap`; the numbers do not depend on it.
     """
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     states = checked_primitives(model, model.example()).states
     estimator = Joint() if estimator is None else estimator
     each = candidates(_beliefs(beliefs, states), known, beside, panel.agent_count)

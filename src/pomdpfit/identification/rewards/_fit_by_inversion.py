@@ -20,9 +20,8 @@ from pomdpfit._model import Model, checked_primitives
 from pomdpfit._panel import Panel
 from pomdpfit._parallel import run_all
 from pomdpfit._params import ParameterSpace
-from pomdpfit._precision import in_float64
 from pomdpfit._priors import AbstractPrior
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._setting import Setting
 from pomdpfit._track_beliefs import filter_beliefs
@@ -60,7 +59,7 @@ class _Task:
         return setting.likelihood(self.space.fix({**held, **{n: theta[n] for n in self.rewards}}))
 
 
-@in_float64
+@long_running
 def fit_by_inversion(
     model: Model,
     panel: Panel,
@@ -76,7 +75,7 @@ def fit_by_inversion(
     replicates: int = 0,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> InversionEstimate:
     """Estimate reward parameters by inverting choice probabilities; nothing is solved for.
 
@@ -134,13 +133,13 @@ def _fit_dynamics(
     starts: int | None,
     seed: int,
     n_jobs: int | None,
-    progress: Progress | None,
+    progress: Progress | bool | None,
 ) -> dict[str, np.ndarray]:
     """theta with the dynamics that make the observations most likely."""
     likelihood = task.likelihood(theta)
     if not likelihood.space.free_leaves:
         return {name: np.asarray(leaf) for name, leaf in theta.items()}
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     paths = starting_points(likelihood, None, theta, starts, seed)
     ended = run_paths(likelihood, TwoStage(), paths, None, Naming(), n_jobs, tell)
     best = max(ended, key=lambda path: path.climbs[-1].value)
@@ -151,7 +150,7 @@ def _fit_dynamics(
     last = best.climbs[-1]
     if not last.converged:
         doubt = f"the dynamics may not be the best ones. {last.result.advice()}"
-        warnings.warn(doubt, ConvergenceWarning, stacklevel=4)  # past in_float64
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=4)  # past long_running
     return dict(best.theta)
 
 
@@ -204,14 +203,14 @@ def _draws(
     replicates: int,
     seed: int,
     n_jobs: int | None,
-    progress: Progress | None,
+    progress: Progress | bool | None,
 ) -> pd.DataFrame | None:
     """The estimate on `replicates` resamples of agents, NaN where it could not be had."""
     if replicates == 0:
         return None
     if replicates < 2:
         raise EstimationError(f"standard errors need at least 2 replicates, not {replicates}.")
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     tasks = ((theta, known, seed, b) for b in range(replicates))
     heard = lambda done: tell("resamples of agents", done, replicates)
     rows = run_all(_replicate, (task,), tasks, n_jobs, heard)

@@ -12,8 +12,7 @@ import pandas as pd
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._panel import Panel
-from pomdpfit._precision import in_float64
-from pomdpfit._progress import Progress, silent
+from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.identification.states._state_choice import StateChoice, StatesCost
 from pomdpfit.identification.states._state_fits import MISSED
@@ -27,7 +26,7 @@ from pomdpfit.identification.states._state_work import (
 )
 
 
-@in_float64
+@long_running
 def choose_states(
     model: ModelOf,
     panel: Panel,
@@ -43,7 +42,7 @@ def choose_states(
     every: bool = False,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> StateChoice:
     """Fit |S| = 1, 2, 3, ... hidden states to a panel and compare them.
 
@@ -61,7 +60,7 @@ def choose_states(
     The cost of folds and bootstrap is told to `progress` before they begin, and is in `cost`;
     `pf.states_cost` gives it alone.
     """
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     if not 0 < alpha < 1 or (bootstrap and bootstrap + 1 < 1 / alpha - 1e-9):
         raise EstimationError(
             f"with bootstrap={bootstrap} the smallest p-value is 1 / {bootstrap + 1}, which alpha="
@@ -79,7 +78,7 @@ def choose_states(
     return StateChoice(table, begun.estimates, lr, cv, begun.cost, alpha, seed, notes)
 
 
-@in_float64
+@long_running
 def states_cost(
     model: ModelOf,
     panel: Panel,
@@ -93,10 +92,10 @@ def states_cost(
     bootstrap: int = 99,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> StatesCost:
     """What `choose_states` would cost: the panel's fits, one fold and one simulated panel timed."""
-    tell = silent if progress is None else progress
+    tell = callback(progress)
     plan = make_plan(
         model, panel, states, prior, estimator, grid, starts, folds, bootstrap, seed, n_jobs
     )
