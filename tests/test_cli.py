@@ -57,6 +57,7 @@ def _nowhere(groups):
     [
         (["--only", "table9"], "table9"),
         (["--groups", "five"], "five"),
+        (["--only", "rust", "--all"], "contradict"),
         (["--seed", "-1"], "seed"),
         (["--source", os.devnull], "folder"),
     ],

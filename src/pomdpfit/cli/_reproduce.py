@@ -32,6 +32,10 @@ def reproduce(
         typer.Option(help="Of Rust's data: a folder with his .asc files, download, or econirl."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="One of the parts; repeatable.")] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also the other bus groups, which take as long as the rest."),
+    ] = False,
     groups: Annotated[
         list[str] | None,
         typer.Option(help="Further bus groups for Rust's tables, such as 5,6; repeatable."),
@@ -43,7 +47,9 @@ def reproduce(
 ) -> None:
     """Regenerate the paper's tables and figures and Rust's, beside what was published."""
     samples = _read_groups(groups or [])
-    from pomdpfit.replication import FULL, QUICK, TINY  # slow to import: JAX and matplotlib
+    if only and everything:
+        raise Usage("--only and --all contradict each other: give one of them.")
+    from pomdpfit.replication import FULL, PARTS, QUICK, TINY  # slow to import
     from pomdpfit.replication import reproduce as job
 
     prepare()
@@ -54,7 +60,7 @@ def reproduce(
             plan=plan,
             seed=seed,
             source=source,
-            only=only or (),
+            only=only or (tuple(PARTS) if everything else ()),
             samples=samples,
             n_jobs=jobs,
         )

@@ -1,4 +1,4 @@
-"""How much is computed: about ten minutes by default, hours in full."""
+"""How much is computed: minutes by default, hours in full."""
 
 import dataclasses
 

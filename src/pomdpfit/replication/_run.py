@@ -48,6 +48,7 @@ TRACKS = (
 )
 _SIMULATED = ("table1", "figure2")
 _NEEDS_TABLE3 = ("buses", "serial", "conventions")
+_LONG = ("groups",)  # takes longer than all others together: only on request, or in full
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy", "pandas", "matplotlib")
 
 
@@ -67,15 +68,19 @@ def reproduce(
 
     plan     QUICK (minutes) or FULL
     source   of Rust's data, as in `datasets.rust1987`
-    only     some of the parts, see PARTS
+    only     some of the parts, see PARTS; if not given, all but the other groups of buses, which
+             take longer than the rest together (they are part of FULL)
     samples  further groups of buses for Rust's tables
     n_jobs   processes; the numbers do not depend on it
 
     The report is written anew after every part, so that nothing is lost if the run is stopped.
     """
     began, folder = time.perf_counter(), Path(out)
-    chosen = _chosen(only)
+    chosen = _chosen(only, plan)
     facts, without = _facts(plan, seed, source)
+    left_out = [name for name in PARTS if name not in chosen]
+    if left_out and not only:
+        facts["left out"] = f"{', '.join(left_out)} (pomdpfit reproduce --all)"
     if source is None and "econirl" in facts["data"]:
         source = "econirl"  # found once: a network that does not answer is not asked again
     if without:
@@ -100,11 +105,12 @@ def reproduce(
     return folder / "report.html"
 
 
-def _chosen(only: Sequence[str]) -> list[str]:
+def _chosen(only: Sequence[str], plan: Plan) -> list[str]:
     unknown = [name for name in only if name not in PARTS]
     if unknown:
         raise PomdpfitError(f"there is no part {unknown[0]!r}: they are {', '.join(PARTS)}.")
-    wanted = set(only or PARTS)
+    quick = [name for name in PARTS if plan.name == "full" or name not in _LONG]
+    wanted = set(only or quick)
     if wanted & set(_NEEDS_TABLE3):
         wanted.add("table3")
     return [name for name in PARTS if name in wanted]
