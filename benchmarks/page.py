@@ -18,6 +18,7 @@ TITLES = {
     "likelihood": "Likelihood and derivatives",
     "filters": "The filter beside HMM packages",
     "fits": "Whole fits",
+    "batches": "First estimates from a cold process, one by one and in batches",
     "compiling": "Compile time",
     "memory": "Memory",
     "growth": "Growth",

@@ -349,7 +349,7 @@ def test_padding_changes_no_likelihood_and_no_derivative():
     assert (wider[12:] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_study_with_hidden_states_shares_one_shape():
     options = {"prior": PRIOR, "grid": GRID, "skip_hessian": True, "information": 50, "seed": 3}
     held = {name: TRUTH[name] for name in ("stay", "increment", "cost")}

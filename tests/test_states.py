@@ -271,7 +271,7 @@ def test_a_replicate_depends_on_seed_and_number_alone(hidden):
     assert again["lr"] == choice.lr.set_index("replicate").loc[4, "lr"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_processes_change_nothing(hidden):
     choice, _ = hidden
     two = pf.choose_states(engine, choice.estimates[1].panel, **OPTIONS, n_jobs=2)
