@@ -22,6 +22,7 @@ TITLES = {
     "compiling": "Compile time",
     "memory": "Memory",
     "growth": "Growth",
+    "frames": "Reading frames",
     "streaming": "Panels larger than memory",
     "device": "On a GPU (`python -m benchmarks.gpu`)",
 }
