@@ -326,6 +326,7 @@ def test_what_needs_a_model_of_ones_own_asks_for_it(own, here):
     assert "warning" not in invoke("report", "fit.zip", *named, "--out", "page.html").stderr
 
 
+@pytest.mark.full
 def test_nested_fits_of_a_model_of_ones_own_get_a_likelihood_ratio(own, here):
     entry = ["--fix", "increment[0]=0.3"]
     own_fit("full.zip", *entry)

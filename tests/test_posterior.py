@@ -58,6 +58,7 @@ def by_quadrature(likelihood, nodes=24):
     return moments
 
 
+@pytest.mark.full
 def test_draws_have_the_moments_that_quadrature_finds(panel, posterior):
     """Five Monte Carlo errors: sd / sqrt(ESS) of the mean, 1 / sqrt(2 ESS) relative of the sd.
 

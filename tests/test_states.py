@@ -205,6 +205,7 @@ def observed():
     return pf.choose_states(engine, panel, **(OPTIONS | {"folds": 0, "bootstrap": 0}))
 
 
+@pytest.mark.full
 def test_every_criterion_finds_the_second_state(hidden):
     choice, _ = hidden
     assert choice.best.to_dict() == {
