@@ -204,7 +204,7 @@ def test_a_data_set_is_not_written_over(tmp_path, scan):
 # ---- the likelihood --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [2**19, 60])
+@pytest.mark.parametrize("rows", [pytest.param(2**19, marks=pytest.mark.full), 60])
 def test_terms_gradients_and_outer_products_are_those_of_the_panel(
     streamed, in_memory, monkeypatch, rows
 ):
