@@ -77,6 +77,17 @@ def test_the_overview_of_the_interface_lists_every_name():
     assert set(pf.__all__) - {"models", "datasets", "baselines", "bayes"} <= shown
 
 
+def test_every_promise_names_a_test_file_that_exists():
+    rows = re.findall(
+        r"^\| (?!promise|---)(.*)\|$", (DOCS / "promises.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 40
+    for row in rows:
+        files = re.findall(r"`([\w/]+\.py)`", row.rsplit("|", 1)[-1])
+        assert files, row
+        assert all((DOCS.parent / "tests" / file).exists() for file in files), row
+
+
 def test_every_picture_has_an_alternative_text():
     drawing = re.compile(r"\.show\(\)|plots\.plot_|\.plot\(")
     for page in NOTEBOOKS:
