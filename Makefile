@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine with Python 3.11 to 3.13 and make:
 #   make reproduce   set up, then run the main job (results land in results/)
-#   make test        set up, then run the tests
+#   make test        set up, then run the tests (minutes; make test-all for the rest, make studies for hours)
 # And one for readers: make docs builds the documentation site into docs/_build/html.
 # The environment is .venv in this folder; nothing global is touched.
 
@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 WORKERS ?= auto
 
-.PHONY: reproduce test slow lint bench docs links clean
+.PHONY: reproduce test test-all studies lint bench docs links clean
 
 reproduce: .venv/ready
 	$(BIN)/pomdpfit reproduce --out results
@@ -17,8 +17,11 @@ reproduce: .venv/ready
 test: .venv/ready-to-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-slow: .venv/ready-to-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+test-all: test  # and what takes longer: before a release, or before an issue is closed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m full
+
+studies: .venv/ready-to-test  # Monte Carlo of hours: after a change of method
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m study
 
 lint: .venv/ready-to-test
 	$(BIN)/ruff check .

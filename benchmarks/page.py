@@ -18,9 +18,11 @@ TITLES = {
     "likelihood": "Likelihood and derivatives",
     "filters": "The filter beside HMM packages",
     "fits": "Whole fits",
+    "batches": "First estimates from a cold process, one by one and in batches",
     "compiling": "Compile time",
     "memory": "Memory",
     "growth": "Growth",
+    "frames": "Reading frames",
     "streaming": "Panels larger than memory",
     "device": "On a GPU (`python -m benchmarks.gpu`)",
 }

@@ -29,6 +29,7 @@ class Size:
     growth_states: tuple[int, ...] = (2, 3, 4)
     growth_agents: tuple[int, ...] = (375, 750, 1500, 3000)
     growth_periods: tuple[int, ...] = (13, 25, 50, 100)
+    frame_rows: int = 1_000_000
     stream_rows: int = 3_000_000
     stream_large: int = 100_000_000
     stream_fit: int = 10_000_000
@@ -58,6 +59,7 @@ TINY = Size(
     growth_states=(2, 3),
     growth_agents=(3, 6),
     growth_periods=(3, 5),
+    frame_rows=1_000,
     stream_rows=2_000,
     stream_large=4_000,
     stream_fit=2_000,

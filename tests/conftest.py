@@ -1,31 +1,56 @@
-"""What every test module shares: quick compilation, and none of the others' compiled code."""
+"""What every test module shares: quick compilation, and a cache of what was compiled before.
+
+Three tiers: `make test` runs what is not marked, `make test-all` also what is marked `full` (pages,
+browsers, clusters, kills, long fuzzing, small replications), `make studies` what is marked `study`
+(Monte Carlo of hours).
+"""
 
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pomdpfit.programs import forget_programs
 
 _QUICK = "--xla_backend_optimization_level=0"
+_MOST_MAPS = 20_000  # memory maps of a process; Linux allows 65530, compiled code takes many
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile with little effort: most of a default run is compiling programs that run once.
+    """Compile with little effort, and once for all workers: most programs run only a few times.
 
-    Such code takes 40 % less time to make and half as much again to run, so the slow tests, which
-    compute, do without. It is as exact: sums may be taken in another order, no more. JAX reads the
-    setting at its first compilation, which is after this.
+    Such code takes 40 % less time to make and half as much again to run, so studies, which
+    compute, do without. It is as exact: sums may be taken in another order, no more. JAX reads
+    these settings at its first compilation, which is after this; workers inherit them.
     """
+    if config.getoption("markexpr") == "study":
+        return
     flags = os.environ.get("XLA_FLAGS", "")
-    if config.getoption("markexpr") == "not slow" and "optimization_level" not in flags:
+    if "optimization_level" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_QUICK}".strip()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """JAX's own cache on disk, for all workers of this session (not for processes they start)."""
+    import jax
+
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    jax.config.update("jax_compilation_cache_dir", str(shared / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_code() -> Iterator[None]:
-    """Compiled code of a whole run would exceed the number of memory maps that Linux allows."""
+    """Drop compiled code before it takes more memory maps than a process may have."""
     yield
-    forget_programs()
-    gc.collect()
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_text().count("\n") > _MOST_MAPS:
+        forget_programs()
+        gc.collect()

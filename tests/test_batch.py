@@ -11,6 +11,8 @@ from pomdpfit.estimators import _together
 from pomdpfit.estimators._paths import Path, run_stage
 from pomdpfit.estimators._together import run_stage_together
 
+pytestmark = pytest.mark.full
+
 MODEL = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
 TRUTH = {
     "RC": np.array(2.0),

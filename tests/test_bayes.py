@@ -66,7 +66,7 @@ QUICK = {"finite horizon"}  # the others take longer to compile
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(make, id=name, marks=[] if name in QUICK else pytest.mark.slow)
+        pytest.param(make, id=name, marks=[] if name in QUICK else pytest.mark.full)
         for name, make in CASES.items()
     ],
 )

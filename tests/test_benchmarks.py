@@ -9,6 +9,8 @@ from benchmarks.page import TITLES, write_page
 from benchmarks.row import Row, figure, row_of
 from benchmarks.timing import Repeated, side_by_side
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize(
     ("measured", "at_least", "met"),
@@ -44,7 +46,7 @@ def test_works_take_turns_after_two_runs_each():
 
 
 def test_a_tiny_run_leaves_results_and_a_page(tmp_path, capsys):
-    """One theme is measured here; the slow test below runs them all."""
+    """One theme is measured here; the test below runs them all."""
     results = tmp_path / "results.json"
     main(["--tiny", "filters"], results, tmp_path)
     found = json.loads(results.read_text())
@@ -85,7 +87,7 @@ def test_what_could_not_be_measured_is_told_on_the_page(tmp_path):
     assert "met" not in page.split("| peer")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_theme_runs_tiny(tmp_path, capsys):
     main(["--tiny"], tmp_path / "results.json", tmp_path)
     assert set(json.loads((tmp_path / "results.json").read_text())) == set(TITLES) - {"device"}

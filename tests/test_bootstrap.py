@@ -98,6 +98,7 @@ def test_a_replicate_is_the_fit_to_repeated_agents(which, request):
         assert found.info.loc[b, "converged"]
 
 
+@pytest.mark.full
 def test_a_replicate_with_hidden_states_is_the_fit_to_repeated_agents():
     """Of a panel that the model has not made: it need not be right for this."""
     model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
@@ -494,6 +495,7 @@ def start(folder, out, moment=""):
     return subprocess.Popen(list(map(str, command)), env=os.environ | {"PYTHONPATH": path})
 
 
+@pytest.mark.full
 def test_killed_and_resumed_it_ends_in_the_same_bytes(tmp_path):
     """SIGKILL at seeded moments: in the middle of writing a file, and between two of them."""
     rng = np.random.default_rng(0)

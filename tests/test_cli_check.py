@@ -62,6 +62,7 @@ def test_columns_that_nobody_named():
     assert "--time COL --observation COL --action COL" in outcome.stderr
 
 
+@pytest.mark.full
 def test_a_model_in_cassandras_format(here):
     (here / "two.POMDP").write_text(
         "discount: 0.9\nvalues: reward\nstates: 2\nactions: 2\nobservations: 2\n"

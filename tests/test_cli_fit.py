@@ -99,6 +99,7 @@ def test_options_are_those_of_the_library(words, options):
     assert document["estimator"] == type(want.setting.estimator).__name__
 
 
+@pytest.mark.full
 def test_a_simulated_panel_is_the_librarys_and_can_be_fitted():
     Path("engine.toml").write_text(ENGINE)
     words = ["--agents", 30, "--periods", 20, "--seed", 3, "--z0", 1, "--grid", "smooth:7"]
@@ -325,6 +326,7 @@ def test_what_needs_a_model_of_ones_own_asks_for_it(own, here):
     assert "warning" not in invoke("report", "fit.zip", *named, "--out", "page.html").stderr
 
 
+@pytest.mark.full
 def test_nested_fits_of_a_model_of_ones_own_get_a_likelihood_ratio(own, here):
     entry = ["--fix", "increment[0]=0.3"]
     own_fit("full.zip", *entry)
@@ -436,6 +438,7 @@ def test_damaged_fits_are_refused(here):
     assert "none.zip: No such file" in invoke("show", "none.zip", code=1).stderr
 
 
+@pytest.mark.full
 def test_a_folder_is_a_data_set_larger_than_memory():
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     Path("engine.toml").write_text(ENGINE + '[prior]\nkind = "known"\nbelief = [0.9, 0.1]\n')

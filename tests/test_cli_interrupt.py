@@ -11,6 +11,8 @@ import pytest
 
 from small_bus import draw_panel
 
+pytestmark = pytest.mark.full
+
 MODEL = """
 model = "BusEngine"
 options = {bins = 6, increments = 3, discount = 0.9}

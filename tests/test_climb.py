@@ -713,6 +713,7 @@ def test_a_climb_that_ends_on_a_linear_grid_is_told_of_kinks():
     assert on_kinks(smooth, ["accuracy"], Result.STALLED) == ""
 
 
+@pytest.mark.full
 def test_the_slope_jumps_on_a_linear_grid_and_not_on_a_smooth_one():
     """Over a step of 1e-9 a slope moves by next to nothing, unless a belief changes cells in it.
 

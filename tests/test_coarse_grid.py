@@ -15,6 +15,8 @@ from pomdpfit._solve import solve_primitives, solved_state
 from pomdpfit.solvers import _nested, make_plan
 from pomdpfit.solvers._nested import _carried, coarser
 
+pytestmark = pytest.mark.full
+
 PLAIN = pf.Newton(coarse_first=False)
 
 

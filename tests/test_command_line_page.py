@@ -4,9 +4,12 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from pomdpfit.cli import app
+
+pytestmark = pytest.mark.full
 
 PAGE = (Path(__file__).parents[1] / "docs" / "command_line.md").read_text()
 

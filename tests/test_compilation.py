@@ -13,6 +13,8 @@ import pomdpfit as pf
 from pomdpfit.programs import _folder
 from pomdpfit.programs._store import keep_in
 
+pytestmark = pytest.mark.full
+
 _SCRIPT = """
 import collections, json, sys
 import jax

@@ -10,6 +10,8 @@ import pomdpfit as pf
 from pomdpfit._log_likelihood import Part
 from pomdpfit.replication._synthetic_tables import START
 
+pytestmark = pytest.mark.full
+
 BINS = 6
 MODEL = pf.models.EngineReplacement(bins=BINS, increments=3, discount=0.9)
 PRIOR = pf.KnownPrior([0.4, 0.6])

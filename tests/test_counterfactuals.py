@@ -52,6 +52,7 @@ def rust(RC: float, bins=8, cost=400.0, increment=(0.3, 0.5, 0.2)) -> float:
 VALUES = [1.0, 2.0, 4.0, 8.0]
 
 
+@pytest.mark.full
 def test_the_demand_curve_of_a_fully_observed_fleet():
     model = pf.models.EngineReplacement(8, 3, BETA, conditions=1)
     theta = {**model.example(), "cost": [400.0], "increment": [[0.3, 0.5, 0.2]]}
@@ -77,6 +78,7 @@ def test_demand_slopes_down(seed):
     assert (np.diff(curve.to_frame()["estimate"]) < 0).all()
 
 
+@pytest.mark.full
 def test_a_hidden_condition_against_all_paths_of_a_cycle():
     """Renewal: replacements a period are one over the expected periods of an engine's life.
 
@@ -141,6 +143,7 @@ def test_with_a_last_epoch_against_all_paths():
         )
 
 
+@pytest.mark.full
 def test_discounted_shares_are_the_slope_of_the_value():
     """Envelope theorem: dV/dRC = -E sum_t beta^t 1{replace}, a code path of its own."""
     slope = pf.sensitivity(BUS, THETA, 2, [0.3, 0.7], grid=pf.Smooth(101))
@@ -152,6 +155,7 @@ def test_discounted_shares_are_the_slope_of_the_value():
     assert found.to_frame().xs("baseline", level="of").index.str.startswith("periods").sum() == 0
 
 
+@pytest.mark.full
 def test_the_law_agrees_with_simulated_fleets():
     """1000 fleets of one; the mean over 20 periods within five of its standard errors."""
     found = pf.counterfactual(BUS, {"RC": 5.0}, at=THETA, prior=NEW, periods=20, grid=GRID)
@@ -238,6 +242,7 @@ def test_another_discount_is_noted():
     assert any("Compare behaviour" in note for note in found.notes)
 
 
+@pytest.mark.full
 def test_dollars_follow_the_scaling_of_a_parameter():
     pieces = {"sensor": pf.Sensor([[0.9, 0.1], [0.2, 0.8]])}
     ask = {"at": THETA, "prior": pf.KnownPrior([0.5, 0.5]), "grid": GRID}
@@ -306,6 +311,7 @@ def test_the_delta_method_is_that_of_the_exact_derivative(estimate):
     assert found.loc[("share[replace]", "counterfactual"), "std err"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.full
 def test_draws_agree_with_the_delta_method(estimate):
     """100 draws give a standard deviation to 7 %, here within three times that."""
     heard = []
@@ -471,7 +477,7 @@ def test_results_can_be_drawn_and_printed(estimate):
     plt.close(fig)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_page_runs(capsys):
     names: dict = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):

@@ -405,7 +405,9 @@ def nested():
     return small(model, theta, pf.CommonPrior(), pf.Smooth(21)), theta
 
 
-@pytest.mark.parametrize("make", [engine, leased, with_a_stationary_prior, nested])
+@pytest.mark.parametrize(
+    "make", [engine, leased, pytest.param(with_a_stationary_prior, marks=pytest.mark.full), nested]
+)
 def test_scores_of_agents_are_the_sums_of_those_of_their_rows(make):
     """Backwards for all directions at once, against forwards along each of them."""
     likelihood, theta = make()

@@ -318,6 +318,7 @@ def test_arguments_that_make_no_sense_are_refused(changes, words):
         study(**changes)
 
 
+@pytest.mark.full
 def test_processes_change_nothing_but_rounding(found):
     """As in a bootstrap: libraries may add up in another order in a worker."""
     made = study(agents=[30], periods=[2], replications=8, chunk=4, information=0, n_jobs=2)
@@ -328,6 +329,7 @@ def test_processes_change_nothing_but_rounding(found):
 # ---- hidden states ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_padding_changes_no_likelihood_and_no_derivative():
     """Agents who are seen once and columns without rows add exactly nothing."""
     panel = hidden_panel(agents=12, periods=6)
@@ -349,7 +351,7 @@ def test_padding_changes_no_likelihood_and_no_derivative():
     assert (wider[12:] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_study_with_hidden_states_shares_one_shape():
     options = {"prior": PRIOR, "grid": GRID, "skip_hessian": True, "information": 50, "seed": 3}
     held = {name: TRUTH[name] for name in ("stay", "increment", "cost")}
@@ -382,6 +384,7 @@ def test_a_study_with_hidden_states_shares_one_shape():
 # ---- the page of the documentation --------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_page_about_designs_runs(tmp_path, monkeypatch, capsys):
     page = Path(__file__).parents[1] / "docs" / "scale" / "design.md"
     monkeypatch.chdir(tmp_path)

@@ -21,6 +21,8 @@ from pomdpfit._parallel import run_all, run_as_finished, run_parallel
 from small_bus import bus_fit, draw_panel
 from small_hidden import ENGINE, PRIOR, TRUTH, hidden_fit, hidden_panel
 
+pytestmark = pytest.mark.full
+
 EVERY = ["loky", "dask", "ray"]
 FINE = 1.0 + 2.0**-40  # lost in 32 bits
 OPTIONS = {"seed": 3, "chunk": 1, "batch": 1}
@@ -208,7 +210,7 @@ def side_by_side(request):
     return est, options, pf.bootstrap(est, 12, n_jobs=1, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_a_bootstrap_with_hidden_states_ends_in_the_same_bits(engine, on, side_by_side):
     est, options, alone = side_by_side

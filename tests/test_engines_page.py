@@ -15,6 +15,8 @@ from engines import RAY
 from site_pages import DOCS
 from small_bus import draw_panel
 
+pytestmark = pytest.mark.full
+
 PAGE = (DOCS / "scale" / "engines.md").read_text()
 BIN = Path(sys.executable).parent
 
@@ -68,7 +70,7 @@ def script(folder, block):
     return ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_engine_on_the_page_gives_the_same_numbers(folder):
     pytest.importorskip("ray")
     want = script(folder, blocks("python")[0])

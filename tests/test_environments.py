@@ -354,6 +354,7 @@ def test_without_gymnasium_its_extra_is_named(monkeypatch):
     assert pf.rollout(TIGER, lambda z, a: 0, **WITH).nobs == 2
 
 
+@pytest.mark.full
 def test_the_page_runs(capsys):
     text = (Path(__file__).parents[1] / "docs" / "gymnasium.md").read_text()
     names: dict = {}

@@ -320,6 +320,7 @@ def test_a_report_is_written_whole_or_not_at_all(estimate, tmp_path, monkeypatch
 # ---- the page of the documentation -----------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_page_about_reports_runs(tmp_path, monkeypatch, capsys):
     page = Path(__file__).parents[1] / "docs" / "report.md"
     monkeypatch.chdir(tmp_path)

@@ -409,6 +409,7 @@ def test_a_tiger_that_is_heard_at_any_accuracy(accuracy):
 # ---- the smallest models -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_with_one_action_there_is_nothing_to_choose():
     """V = (I - beta P)^-1 r on (z, s), linear in x; choices have log-probability zero."""
     rng, beta = np.random.default_rng(4), 0.9
@@ -428,6 +429,7 @@ def test_with_one_action_there_is_nothing_to_choose():
     assert terms.observation.sum() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.full
 def test_with_one_observation_the_belief_moves_by_the_transition_alone():
     rng, beta = np.random.default_rng(5), 0.0
     P, r, x0 = random_kernel(rng, 1, 3, 2), random_reward(rng, 1, 3, 2), np.array([0.2, 0.3, 0.5])
@@ -457,6 +459,7 @@ def test_one_of_each_is_a_geometric_sum():
     assert gradient["stretch"] == 0.0
 
 
+@pytest.mark.full
 def test_one_hidden_state_simulates_as_the_plain_agent_does():
     """Frequencies of actions by observation, within five standard errors of the MDP's policy."""
     rng = np.random.default_rng(6)

@@ -19,6 +19,8 @@ from pomdpfit._stencil import make_stencil
 from pomdpfit.programs import forget_programs
 from pomdpfit.solvers import _newton, make_plan, many_solver, solve_back
 
+pytestmark = pytest.mark.full
+
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(

@@ -30,6 +30,8 @@ from pomdpfit.estimators._objective import Objective
 from pomdpfit.inference._bootstrap_chunks import read_chunk
 from small_bus import TRUTH, bus_fit, draw_panel
 
+pytestmark = pytest.mark.full
+
 NOBODY = 65534
 
 
@@ -107,7 +109,7 @@ def test_a_killed_fit_ends_in_the_same_digest(tmp_path, cache):
     kill_and_resume("fit", 3, tmp_path, cache, seed=0)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(("job", "kills"), [("bootstrap", 20), ("fit", 20), ("hidden", 10)])
 def test_killed_at_fifty_moments_work_ends_in_the_same_digest(tmp_path, cache, job, kills):
     kill_and_resume(job, kills, tmp_path, cache, seed=1)

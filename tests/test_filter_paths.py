@@ -17,6 +17,8 @@ from pomdpfit._policy import ActionValues
 from pomdpfit._precision import require_float64
 from pomdpfit._scene import single_scene
 
+pytestmark = pytest.mark.full
+
 
 def plain_recursion(P, x0, z, a):
     """x_t and log sigma_t by the textbook, one agent at a time."""

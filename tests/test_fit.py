@@ -159,6 +159,7 @@ def test_starts_are_all_told_and_lead_to_ranked_modes(panel, joint):
     assert len(other.starts) == 2
 
 
+@pytest.mark.full
 def test_hidden_state_models_start_more_than_once_by_default(panel):
     est = pf.fit(MODEL, panel, pf.TwoStage(), prior=PRIOR, grid=GRID)
     assert len(est.starts) > 1

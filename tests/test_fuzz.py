@@ -10,7 +10,9 @@ from tests.fuzz.judge import PARSED, REFUSED
 from tests.fuzz.run import numbers, run
 from tests.fuzz.watch import Forbidden, Watch
 
-FILES = 1500  # some hundreds of each kind; the slow test has the whole of it
+pytestmark = pytest.mark.full
+
+FILES = 1500  # some hundreds of each kind; the study below has the whole of it
 
 
 def assert_all_well(files, seed, folder):
@@ -31,7 +33,7 @@ def test_spoiled_files_are_read_rightly_or_refused(tmp_path):
     assert_all_well(FILES, 1, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_a_hundred_thousand_spoiled_files(tmp_path):
     assert_all_well(100_000, 0, tmp_path)
 

@@ -103,6 +103,7 @@ def test_own_parameters_are_named_by_group_and_shared_ones_are_not():
     assert pf.models.Grouped(BUS, [1, 2], own=["RC"]).space().names[:2] == ["RC[1]", "RC[2]"]
 
 
+@pytest.mark.full
 def test_scores_of_groups_equal_central_differences_of_the_parts(apart, pooled):
     own = ("RC", "stay")
     model, theta = grouped(*own), theta_of(*own)

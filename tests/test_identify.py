@@ -60,7 +60,14 @@ def test_two_priors_tell_two_states_apart():
     assert report.everything.rank == report.everything.dimension == 12
 
 
-@pytest.mark.parametrize(("priors", "expected"), [(1, 22), (2, 26), (3, 30)])
+@pytest.mark.parametrize(
+    ("priors", "expected"),
+    [
+        pytest.param(1, 22, marks=pytest.mark.full),
+        pytest.param(2, 26, marks=pytest.mark.full),
+        (3, 30),
+    ],
+)
 def test_three_states_need_three_priors(priors, expected):
     model, theta = tabular(3)
     prior = pf.KnownPrior(THIRDS[:priors])
@@ -142,6 +149,7 @@ def test_a_direction_that_is_told_does_change_it(hidden):
     assert abs(gap[0] - gap[1]) > 1e-3
 
 
+@pytest.mark.full
 def test_rewards_follow_the_gauge():
     """With choices and free rewards the gauge remains: 26 of 28, and the likelihood stays."""
     model, theta = tabular(2, actions=2)
@@ -203,7 +211,9 @@ def test_the_gauge_is_known_where_only_some_parameters_move():
     assert report.remedies.loc["agents first seen at every z", "dynamics: rank"] == 12
 
 
-@pytest.mark.parametrize("grid", [pf.Smooth(11), pf.Linear(21)])
+@pytest.mark.parametrize(
+    "grid", [pf.Smooth(11), pytest.param(pf.Linear(21), marks=pytest.mark.full)]
+)
 def test_a_coarse_grid_does_not_pass_for_identification(grid):
     """Interpolation moves a little along the gauge: what is known not to show is taken out."""
     model, theta = tabular(2, actions=2)
@@ -247,6 +257,7 @@ def test_shaping_with_a_horizon():
     np.testing.assert_allclose(report.directions.to_numpy(), 1.0, atol=1e-6)
 
 
+@pytest.mark.full
 def test_families_together_are_told():
     """A known reference reward that depends on s: the gauge needs shaping to stay in the model."""
     _, theta = tabular(2, actions=2)
@@ -481,6 +492,7 @@ def fitted():
     )
 
 
+@pytest.mark.full
 def test_an_estimate_brings_its_own_setting(fitted):
     report = pf.identify(fitted[0])
     assert report.data is fitted[0].panel

@@ -111,6 +111,7 @@ TESTS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TESTS)
 def test_p_values_are_uniform_under_the_null(p_values, name):
     assert stats.kstest(p_values[name], "uniform").pvalue > LEVEL

@@ -51,7 +51,7 @@ def random_table(S, seed=0, **changes) -> Table:
 @pytest.mark.parametrize("epochs", [None, 3], ids=["infinite", "finite"])
 @pytest.mark.parametrize(
     ("S", "shocks"),
-    [(1, GUMBEL), (2, GUMBEL), (2, NESTED), (3, NESTED)],
+    [(1, GUMBEL), (2, GUMBEL), (2, NESTED), pytest.param(3, NESTED, marks=pytest.mark.full)],
     ids=["1-gumbel", "2-gumbel", "2-nested", "3-nested"],
 )
 def test_rewards_come_back_from_choice_probabilities(S, shocks, epochs):
@@ -73,6 +73,7 @@ def test_rewards_come_back_from_choice_probabilities(S, shocks, epochs):
         assert np.nanmax(inverted.spread) < 1e-8
 
 
+@pytest.mark.full
 def test_smooth_and_linear_grids_both_give_them_back_whatever_the_reference():
     model, theta, truth = ENGINE, RATES, np.asarray(ENGINE.reward(RATES))
     for grid in (pf.Smooth(6), pf.Linear(6)):
@@ -164,6 +165,7 @@ def test_a_reset_as_the_reference_needs_no_grid():
             assert got == pytest.approx(np.array(x) @ truth[z, :, 0], abs=1e-8)
 
 
+@pytest.mark.full
 def test_any_policy_inverts_as_the_closed_form_does_up_to_the_grid():
     """A policy that no reward explains: what is recovered is bent, and still the closed form's."""
 

@@ -138,7 +138,7 @@ def test_a_replicate_depends_on_its_number_alone():
     assert not np.allclose(more.iloc[0], more.iloc[1])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_processes_change_nothing():
     panel = small_panel()
     options = {"reference": "replace", "prior": PRIOR, "grid": GRID, "dynamics": TRUTH}

@@ -10,6 +10,8 @@ import pytest
 from pomdpfit._precision import in_float64
 from pomdpfit.solvers._lu import inverse, solve
 
+pytestmark = pytest.mark.full
+
 # On two threads the calls of jaxlib 0.10.2 wait for one another within some hundreds of rounds.
 MANY = """
 import jax

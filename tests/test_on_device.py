@@ -12,6 +12,8 @@ from pomdpfit._on_device import on_device
 from pomdpfit._precision import require_float64
 from pomdpfit.solvers._reads import row_at, with_row
 
+pytestmark = pytest.mark.full
+
 _SCRIPT = """
 import collections, json
 import jax, numpy as np

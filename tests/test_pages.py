@@ -6,6 +6,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+pytestmark = pytest.mark.full
+
 FOLDER = Path(__file__).parents[1] / "docs" / "identification"
 PAGES = [page for page in sorted(FOLDER.glob("*.md")) if "```python" in page.read_text()]
 QUICK = {"dynamics.md", "forgetting.md"}
@@ -16,7 +18,7 @@ mpl.use("Agg")
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.stem, marks=[] if page.name in QUICK else pytest.mark.slow)
+        pytest.param(page, id=page.stem, marks=[] if page.name in QUICK else pytest.mark.full)
         for page in PAGES
     ],
 )

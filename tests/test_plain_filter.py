@@ -15,6 +15,8 @@ from pomdpfit._plain_filter import by_matrices, follow, pull_back
 from pomdpfit._precision import require_float64
 from pomdpfit._scaled_belief import bayes, log_sigma, scaled
 
+pytestmark = pytest.mark.full
+
 some = settings(max_examples=20, deadline=None)
 
 

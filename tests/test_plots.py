@@ -176,6 +176,7 @@ def test_a_finite_horizon_has_its_epochs(ax):
     assert ax.get_title() == "epoch 2"
 
 
+@pytest.mark.full
 def test_groups_are_named(ax):
     model = pf.models.Grouped(ENGINE, ["north", "south"], own=["RC"])
     panel = hidden_panel(agents=20, periods=10)

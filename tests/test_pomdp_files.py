@@ -167,6 +167,7 @@ def test_everything_is_fixed_unless_freed(tmp_path):
         pf.read_pomdp(path, free=["reward.listn"])
 
 
+@pytest.mark.full
 def test_tiger_s_ear_and_patience_are_recovered_from_a_panel(tmp_path):
     free = ["observation.listen", "reward.listen"]
     model = pf.read_pomdp(FILES / "tiger.POMDP", free=free, scale=4.0)
@@ -373,7 +374,7 @@ def test_a_prior_that_is_not_known_cannot_be_written(tmp_path):
         pf.write_pomdp(model, model.example(), tmp_path / "m.POMDP", prior=pf.CommonPrior())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[1] / "docs" / "pomdp_files.md").read_text()
     monkeypatch.chdir(tmp_path)

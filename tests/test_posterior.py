@@ -58,6 +58,7 @@ def by_quadrature(likelihood, nodes=24):
     return moments
 
 
+@pytest.mark.full
 def test_draws_have_the_moments_that_quadrature_finds(panel, posterior):
     """Five Monte Carlo errors: sd / sqrt(ESS) of the mean, 1 / sqrt(2 ESS) relative of the sd.
 
@@ -174,7 +175,7 @@ def test_entries_that_cannot_be_held_are_refused(panel, options, message):
         pf.sample_posterior(Sides(), panel, prior=HALF, grid=GRID, **sizes, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_seed_gives_the_same_draws_again(panel):
     """Also that one chain runs with the default priors."""
     options = {"draws": 50, "warmup": 50, "chains": 1, "start": TRUTH, "priors": None}
@@ -220,7 +221,7 @@ def test_without_arviz_its_extra_is_named(monkeypatch, posterior):
         posterior.to_arviz()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_large_panel_gives_the_estimate_and_its_standard_errors():
     """Bernstein and von Mises: the posterior tends to Normal(MLE, inverse information).
 
@@ -245,7 +246,7 @@ def test_a_large_panel_gives_the_estimate_and_its_standard_errors():
     assert found == pytest.approx(expected, abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_page_runs(capsys):
     text = (Path(__file__).parents[1] / "docs" / "bayes.md").read_text()
     names: dict = {}

@@ -183,6 +183,6 @@ def test_an_environment_that_turns_them_off_is_an_error_that_names_the_variable(
     assert "64-bit" in message
 
 
-@pytest.mark.parametrize("setting", ["f", "n"])
+@pytest.mark.parametrize("setting", ["f", pytest.param("n", marks=pytest.mark.full)])
 def test_every_way_in_which_jax_spells_off_is_understood(setting):
     assert ask(SPELLED, setting)["other:switched on"][0] == "PrecisionError"

@@ -301,7 +301,7 @@ def _never(*args, **kwargs):
     raise AssertionError("a fit was begun")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_all_rules_for_x0_stand_beside_the_set():
     """Joint likelihood: common, one for each agent, stationary; the richer the higher."""
     panel, prior = engine_panel(60, 10)
@@ -321,7 +321,7 @@ def test_all_rules_for_x0_stand_beside_the_set():
     assert found.summary().as_text().count("beside:") == 3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_processes_change_nothing():
     panel, prior = engine_panel(60, 9)
     options = {"beliefs": 2, "periods": [4, 8], "known": prior, "start": TRUTH, "grid": GRID}
@@ -332,7 +332,7 @@ def test_processes_change_nothing():
     pd.testing.assert_frame_equal(alone.estimates, two.estimates)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_table_1_with_eight_periods():
     """The paper: dynamics within 0.1 of the truth. So they are, but not from the simplex's ends."""
     from pomdpfit.replication._synthetic_tables import MODEL, START, design

@@ -66,6 +66,7 @@ def few():
     return drawn(12, 4, seed=3)
 
 
+@pytest.mark.full
 def test_the_best_prior_of_each_agent_is_that_of_a_fine_grid(few):
     share = np.linspace(0, 1, 1001)
     lattice = np.stack([share, 1 - share], axis=1)
@@ -92,6 +93,7 @@ def three_states(seed):
     return model, pf.Panel.from_arrays(z, rng.integers(0, A, size=(20, 4)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [7, 8, 9])
 def test_the_best_prior_with_three_hidden_states(seed):
     model, panel = three_states(seed)
@@ -109,6 +111,7 @@ def test_the_best_prior_with_three_hidden_states(seed):
     assert ((x0 > 0).sum(axis=1) > 1).any()
 
 
+@pytest.mark.full
 def test_the_profile_has_the_envelope_gradient(few):
     likelihood = pf.Likelihood(BUS, few, prior=pf.AgentPriors(), grid=GRID)
     _, gradient = likelihood.gradient(TRUTH)
@@ -336,6 +339,7 @@ def test_an_observation_that_is_never_seen_again_has_no_stationary_prior():
         stationary(leaving(), at(0.8), 11, panel=panel)
 
 
+@pytest.mark.full
 def test_gradients_are_not_spoilt_by_observations_that_are_never_seen():
     model = leaving()
     panel = pf.Panel.from_arrays([[1, 2, 1], [2, 2, 1]], [[0, 1], [1, 0]])
@@ -380,6 +384,7 @@ def test_two_stages_refuse_a_stationary_prior_and_say_why(few, estimator):
         pf.fit(BUS, few, estimator, prior=pf.StationaryPrior(), grid=GRID)
 
 
+@pytest.mark.full
 def test_a_joint_fit_with_a_stationary_prior():
     # Agents enter at random times of an engine's life: the first beliefs are forgotten.
     whole = drawn(12, 34, seed=9)
@@ -445,6 +450,7 @@ def test_known_priors_go_by_agent():
             pf.log_likelihood(BUS, TRUTH, panel, prior=pf.KnownPrior(belief), grid=GRID)
 
 
+@pytest.mark.full
 def test_a_prior_that_is_fixed_stays_where_it_is():
     """To the last bit, and it does not count as a parameter."""
     x0 = np.array([0.3, 0.7])

@@ -7,6 +7,8 @@ import pytest
 
 from pomdpfit.programs import _program, _store, program
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_kept():

@@ -19,6 +19,8 @@ from pomdpfit.programs import _store, forget_programs, kept_folder, program
 from pomdpfit.programs._spelling import UnspelledError, spelled
 from small_signals import GRID, HALF, TRUTH, Signals, likelihood_of, panel_of
 
+pytestmark = pytest.mark.full
+
 # A model with an order is solved with LAPACK's help, which a program that was only read needs too.
 _SCRIPT = """
 import json, sys

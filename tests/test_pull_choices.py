@@ -12,6 +12,8 @@ from pomdpfit._plain_score import plain_pull_score
 from pomdpfit._score_panel import pull_score
 from small_hidden import DYNAMICS, ENGINE, TRUTH
 
+pytestmark = pytest.mark.full
+
 
 class Nested(pf.models.EngineReplacement):
     """With shocks that have parameters of their own."""

@@ -48,7 +48,7 @@ def assert_shown(printed, shown):
         assert abs(float(one) - float(other)) <= 1.001 * unit, (one, other, printed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("code", "shown"), SNIPPETS)
 def test_a_snippet_runs_by_itself_and_prints_what_is_shown(code, shown, tmp_path):
     done = run(code, tmp_path)

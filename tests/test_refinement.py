@@ -37,7 +37,7 @@ def test_smooth_beats_linear_on_a_small_engine():
     assert smooth[1] < linear[1] / 10
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_gradient_in_the_hidden_dynamics_is_within_1e_4_of_its_limit_at_101_nodes():
     (smooth,) = errors(175, 0.9999, [pf.Smooth(101)], pf.Smooth(401))
     assert smooth[1] < 1e-4

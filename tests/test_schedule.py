@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks.schedule import Cluster, simulate
 
+pytestmark = pytest.mark.full
+
 
 def cluster(**options):
     return Cluster(rows=1e10, rows_per_file=2e6, rows_per_second=1e6, call=1e-3, **options)

@@ -1,4 +1,4 @@
-"""The documentation site holds together; the slow test builds it."""
+"""The documentation site holds together; a test of the second tier builds it."""
 
 import importlib
 import importlib.util
@@ -143,7 +143,7 @@ def test_a_model_of_ones_own_reads_its_file(tmp_path, monkeypatch, capsys):
     assert "'lout' is not one of" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_nb")
@@ -161,7 +161,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         assert (tmp_path / "html" / f"{name(page)}.html").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_notebooks_run_where_sphinx_is_not_installed(page, tmp_path, monkeypatch):
     if importlib.util.find_spec("myst_nb"):

@@ -205,6 +205,7 @@ def observed():
     return pf.choose_states(engine, panel, **(OPTIONS | {"folds": 0, "bootstrap": 0}))
 
 
+@pytest.mark.full
 def test_every_criterion_finds_the_second_state(hidden):
     choice, _ = hidden
     assert choice.best.to_dict() == {
@@ -271,7 +272,7 @@ def test_a_replicate_depends_on_seed_and_number_alone(hidden):
     assert again["lr"] == choice.lr.set_index("replicate").loc[4, "lr"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_processes_change_nothing(hidden):
     choice, _ = hidden
     two = pf.choose_states(engine, choice.estimates[1].panel, **OPTIONS, n_jobs=2)

@@ -20,6 +20,8 @@ from pomdpfit.solvers._staying import (
     staying,
 )
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module", autouse=True)
 def float64():

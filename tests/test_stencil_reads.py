@@ -10,6 +10,8 @@ from pomdpfit import _stencil_reads
 from pomdpfit._precision import require_float64
 from pomdpfit._stencil_reads import read_each, read_together
 
+pytestmark = pytest.mark.full
+
 Z, B, N, C, ROW = 3, 2, 5, 2, 7
 
 

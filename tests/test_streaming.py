@@ -204,7 +204,7 @@ def test_a_data_set_is_not_written_over(tmp_path, scan):
 # ---- the likelihood --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [2**19, 60])
+@pytest.mark.parametrize("rows", [pytest.param(2**19, marks=pytest.mark.full), 60])
 def test_terms_gradients_and_outer_products_are_those_of_the_panel(
     streamed, in_memory, monkeypatch, rows
 ):
@@ -228,6 +228,7 @@ def test_terms_gradients_and_outer_products_are_those_of_the_panel(
         assert np.allclose(outer(found), outer(known), rtol=1e-10, atol=1e-8)
 
 
+@pytest.mark.full
 def test_files_are_shared_by_processes_to_the_same_bits(scan, streamed):
     """What is sent once stays the same from theta to theta; every file's sums are its own."""
     make = lambda part: pf.Likelihood(ENGINE, part, **MEANS)
@@ -289,6 +290,7 @@ def test_priors_of_agents_are_refused(scan):
         pf.fit(ENGINE, scan, prior=pf.AgentPriors(), grid=GRID)
 
 
+@pytest.mark.full
 def test_known_priors_by_agent_and_stationary_ones_go_with_their_agents(panel, scan):
     rng = np.random.default_rng(8)
     share = rng.uniform(0.1, 0.9, AGENTS)

@@ -8,6 +8,8 @@ from pomdpfit._bellman import bellman_operator
 from pomdpfit._model import checked_primitives
 from pomdpfit._policy import action_values_along, action_values_back
 
+pytestmark = pytest.mark.full
+
 _MODELS = {
     "moves up, resets, laws at the top": pf.models.EngineReplacement(bins=9),
     "replaced by force at the top": pf.models.EngineReplacement(bins=9, top="replace"),

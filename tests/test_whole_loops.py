@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 _SCRIPT = """
 import json, os, sys
 import jax, jax.numpy as jnp

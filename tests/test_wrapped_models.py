@@ -166,7 +166,10 @@ def test_one_inspection_reads_the_value_at_the_vertices():
 # ---- laws --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [table(8), pf.models.EngineReplacement(4, 2, 0.9)])
+@pytest.mark.parametrize(
+    "model",
+    [table(8), pytest.param(pf.models.EngineReplacement(4, 2, 0.9), marks=pytest.mark.full)],
+)
 def test_a_signal_that_tells_nothing_changes_nothing(model):
     blind = pf.WithSignal(model, [[0.3, 0.7], [0.3, 0.7]])
     ask = {"grid": GRID, "solver": EXACT}
@@ -176,6 +179,7 @@ def test_a_signal_that_tells_nothing_changes_nothing(model):
     np.testing.assert_allclose(within.policy(2 * z, x), without.policy(z, x), atol=1e-10)
 
 
+@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_garbling_a_signal_never_helps(seed):

@@ -18,7 +18,7 @@ from pomdpfit._panel_range import check_range
 from pomdpfit._progress import Progress
 from pomdpfit._shards import checked_shards
 from pomdpfit._types import ArrayLike, Bool, Float, Int
-from pomdpfit.data._arrays import entry_epochs, integer_pair
+from pomdpfit.data._arrays import entry_epochs, integer_pairs
 from pomdpfit.data._columns import Columns
 from pomdpfit.data._reading import read_table
 from pomdpfit.data._repairs import Repair, checked_repairs
@@ -80,9 +80,9 @@ class Panel:
                 f"z, a and agents must tell of the same agents, each once, but there are {len(z)}, "
                 f"{len(a)} and {len(set(agents))} of them."
             )
-        sequences = [integer_pair(agents[i], z[i], a[i]) for i in range(len(z))]
-        times = [np.arange(len(z_i)) for z_i, _ in sequences]
-        return cls._from_sequences(agents, sequences, times, (), entry)
+        rows, acts, z_flat, a_flat = integer_pairs(agents, z, a)
+        times = np.arange(len(z_flat)) - np.repeat(np.cumsum(rows) - rows, rows)
+        return cls._from_rows(agents, rows, acts, z_flat, a_flat, times, (), entry)
 
     @classmethod
     def from_frame(
@@ -159,8 +159,9 @@ class Panel:
         """What a frame or a file holds, read by its columns; for `from_frame` and `read_panel`."""
         reading = read_table(table, checked_repairs(repair))
         epochs = entry_epochs(entry, reading.came_as) + reading.elapsed
-        panel = cls._from_sequences(
-            reading.agents, reading.sequences, reading.times, reading.notes, epochs
+        panel = cls._from_rows(
+            *(reading.agents, reading.rows, reading.acts, reading.z, reading.a),
+            *(reading.times, reading.notes, epochs),
         )
         if reading.groups is not None:
             panel = panel.with_groups(reading.groups, table.columns.groups)
@@ -169,30 +170,34 @@ class Panel:
             observation_labels=kept_labels(table.columns.observations),
             action_labels=kept_labels(table.columns.actions),
         )
-        padded = {
-            name: np.array([np.pad(row, (0, panel.z.shape[1] - len(row)), "edge") for row in rows])
-            for name, rows in reading.covariates.items()
-        }
-        return panel.with_covariates(**padded)
+        if not reading.covariates:
+            return panel
+        first, last = np.cumsum(reading.rows) - reading.rows, reading.rows - 1
+        row = first[:, None] + np.minimum(np.arange(panel.z.shape[1]), last[:, None])
+        padded = {name: values[row] for name, values in reading.covariates.items()}
+        return panel.with_covariates(**padded)  # an agent's last value stands beyond its last row
 
     @classmethod
-    def _from_sequences(
+    def _from_rows(
         cls,
         agents: tuple[Hashable, ...],
-        sequences: Sequence[tuple[np.ndarray, np.ndarray]],
-        times: Sequence[np.ndarray],
+        rows: Int[np.ndarray, "N"],
+        acts: Int[np.ndarray, "N"],
+        z: Int[np.ndarray, "n"],
+        a: Int[np.ndarray, "m"],
+        times: np.ndarray,
         notes: tuple[str, ...],
         entry: ArrayLike | int | Mapping[Hashable, int],
     ) -> "Panel":
-        """Rectangles around ragged sequences; everything is scored that can be."""
-        N, T = len(sequences), max(len(z) for z, _ in sequences)
-        z_all, a_all = np.zeros((N, T), dtype=int), np.zeros((N, T), dtype=int)
-        present, acted = np.zeros((N, T), dtype=bool), np.zeros((N, T), dtype=bool)
-        when = np.empty((N, T), dtype=object)
-        for i, (z, a) in enumerate(sequences):
-            z_all[i, : len(z)], a_all[i, : len(a)] = z, a
-            present[i, : len(z)], acted[i, : len(a)] = True, True
-            when[i, : len(z)] = times[i]
+        """Rectangles around the rows of agent after agent; everything is scored that can be.
+
+        `rows` and `acts` count the rows and the actions of each agent.
+        """
+        period = np.arange(rows.max())
+        present, acted = period < rows[:, None], period < acts[:, None]
+        z_all, a_all = np.zeros(present.shape, dtype=int), np.zeros(present.shape, dtype=int)
+        when = np.empty(present.shape, dtype=object)
+        z_all[present], a_all[acted], when[present] = z, a, times
         continues = followed(present)
         return cls(
             z=z_all,

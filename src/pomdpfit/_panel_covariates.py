@@ -62,12 +62,26 @@ def group_numbers(
         )
     every = tuple(dict.fromkeys(labels) if groups is None else groups)
     number = {label: k for k, label in enumerate(every)}
+    places = list(map(number.get, labels))
+    if None in places or any(map(_is_missing, every)):
+        _refuse_groups(agents, labels, every)
+    return every, np.array(places, dtype=float)
+
+
+def _refuse_groups(
+    agents: Sequence[Hashable], labels: Sequence[Hashable], groups: tuple[Hashable, ...]
+) -> None:
+    """Refuse the first agent whose group is missing or not one of these."""
+    known = set(groups)
     for agent, label in zip(agents, labels, strict=True):
-        if label is None or (isinstance(label, float) and np.isnan(label)):
+        if _is_missing(label):
             raise PanelError(f"agent {agent!r}: the group is missing.")
-        if label not in number:
-            raise PanelError(f"agent {agent!r}: {label!r} is not one of groups={list(every)}.")
-    return every, np.array([number[label] for label in labels], dtype=float)
+        if label not in known:
+            raise PanelError(f"agent {agent!r}: {label!r} is not one of groups={list(groups)}.")
+
+
+def _is_missing(label: Hashable) -> bool:
+    return label is None or (isinstance(label, float) and bool(np.isnan(label)))
 
 
 def missing_covariate(name: str) -> PanelError:

@@ -165,8 +165,8 @@ def _in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _print_line(text: str, share: float | None) -> None:
-    if sys.stderr is not None:
+def _print_line(text: str, share: float | None = None) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a full disk or a closed pipe ends no work
         print(text, file=sys.stderr, flush=True)
 
 
@@ -181,7 +181,7 @@ class _Status:
     def __call__(self, what: str, done: int, total: int, failed: int = 0, detail: str = "") -> None:
         """Receive progress."""
         if what.startswith(RESUMED):
-            print(f"{self.name}: {what}", file=sys.stderr, flush=True)
+            _print_line(f"{self.name}: {what}")
         elif what != _COMPILING:
             self.what, self.done, self.total = what, done, total
             self.failed, self.detail = failed, detail

@@ -5,7 +5,7 @@ import pytest
 from replication import calibration
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_ranks_of_the_truth_are_uniform():
     """128 panels; each parameter's chi-square fails by chance once in a thousand runs."""
     pytest.importorskip("numpyro", reason="the extra bayes is not installed")

@@ -1,4 +1,4 @@
-"""Do intervals cover? Small in the default run; 500 replications in the slow one."""
+"""Do intervals cover? Small in the default run; 500 replications as a study."""
 
 import os
 
@@ -22,7 +22,7 @@ def test_estimates_lie_within_their_errors_of_the_truth():
                 assert abs(value - truth[parameter]) < 4.5 * se, (seed, name, parameter)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_coverage_of_500_replications():
     """Nominal 95 % within three Monte-Carlo standard errors (0.975 %), and rounded: 92 to 98 %."""
     run = Parallel(n_jobs=os.cpu_count())
@@ -40,7 +40,7 @@ def test_coverage_of_500_replications():
     assert bare["cost[bad]"] < 0.85
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_bootstrap_errors_agree_with_the_sandwich():
     """60 draws know a standard deviation to 9 %; 6 panels and the mean over them to 4 %."""
     run = Parallel(n_jobs=os.cpu_count())
@@ -54,7 +54,7 @@ def test_bootstrap_errors_agree_with_the_sandwich():
                 assert boot == pytest.approx(sandwich, rel=0.2), (name, kind, parameter)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_near_the_boundary_the_summary_says_so():
     """A probability of 0.0015: every estimate of it is on its bound or said to be near it."""
     run = Parallel(n_jobs=os.cpu_count())

@@ -16,7 +16,7 @@ sys.path.insert(0, str(DOCS / "pictures"))
 import demand  # noqa: E402
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.skipif("POMDPFIT_RUST1987" not in os.environ, reason="needs Rust's raw files"),
 ]
 

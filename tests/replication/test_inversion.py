@@ -7,7 +7,7 @@ import pomdpfit as pf
 from replication import inversion
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_inversion_along_a_reset_is_nearly_as_good_as_maximum_likelihood():
     """Bias within four of its Monte-Carlo errors, and a spread at most 40 % wider.
 
@@ -25,7 +25,7 @@ def test_inversion_along_a_reset_is_nearly_as_good_as_maximum_likelihood():
         assert kept[parameter, "s.d."] > reset[parameter, "s.d."]
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("reference", ["keep", "replace"])
 def test_the_papers_model_gives_its_rewards_back(reference):
     """175 bins, 101 nodes, a discount of 0.9999.

@@ -1,4 +1,4 @@
-"""The published tables from Rust's raw data: small here, the whole of it marked slow."""
+"""The published tables from Rust's raw data: small here, the whole of it as a study."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def test_a_reading_on_the_edge_of_a_bin_decides_table_9():
     assert agreement(estimate.llf, RUST[90][1, 2, 3][0.9999]["llf"][0]) == "all"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("bins", [90, 175])
 @pytest.mark.parametrize("groups", [(1, 2, 3), (1, 2, 3, 4)])
 @pytest.mark.parametrize("discount", [0.9999, 0.0])
@@ -148,7 +148,7 @@ def test_a_small_replication_of_group_4(tmp_path):
     assert len(results["parts"]["modes"]["words"]) == len(results["parts"]["modes"]["modes"])
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_whole_replication_twice_the_same(tmp_path):
     """Every part, quick sizes, in one process and in two: the same results to the last bit."""
     options = {"plan": QUICK, "only": tuple(PARTS)}

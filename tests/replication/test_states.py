@@ -13,7 +13,7 @@ def run(effect, count):
     return states.rejections(jobs(delayed(states.replicate)(effect, s) for s in range(count)))
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_size_of_the_test_of_mdp_against_pomdp():
     """300 replications; three standard errors, the critical value's own error counted in."""
     found = run(0.0, 300)
@@ -23,7 +23,7 @@ def test_size_of_the_test_of_mdp_against_pomdp():
         assert abs(share - 0.05) < 3 * variance**0.5, (name, share)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_power_of_the_test_of_mdp_against_pomdp():
     """It grows with what is hidden, and a lot is nearly always found."""
     weak, strong = (run(effect, 100)["likelihood ratio"][0] for effect in (0.4, 1.0))

@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from replication import table1
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_tables_1_and_2_over_20_seeds():
     rows = Parallel(n_jobs=os.cpu_count())(delayed(table1.one)(seed) for seed in range(20))
     for name in table1.FITS:

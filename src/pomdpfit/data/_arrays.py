@@ -26,6 +26,22 @@ def integer_pair(agent: Hashable, z: ArrayLike, a: ArrayLike) -> tuple[np.ndarra
     return pair[0], pair[1]
 
 
+def integer_pairs(
+    agents: Sequence[Hashable],
+    z: ArrayLike | Sequence[ArrayLike],
+    a: ArrayLike | Sequence[ArrayLike],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """How many z and a each agent has, and all z and all a, one agent after the other."""
+    if type(z) is type(a) is np.ndarray and z.ndim == a.ndim == 2:
+        (N, T), count = z.shape, a.shape[1]
+        if z.dtype.kind in "iu" and a.dtype.kind in "iu" and T > 0 and T - count in {0, 1}:
+            return np.full(N, T), np.full(N, count), z.astype(int).ravel(), a.astype(int).ravel()
+    each = [integer_pair(agent, z[i], a[i]) for i, agent in enumerate(agents)]
+    observed, acted = [z_i for z_i, _ in each], [a_i for _, a_i in each]
+    rows, acts = np.array([len(z_i) for z_i in observed]), np.array([len(a_i) for a_i in acted])
+    return rows, acts, np.concatenate(observed), np.concatenate(acted)
+
+
 def entry_epochs(
     entry: ArrayLike | int | Mapping[Hashable, int], agents: Sequence[Hashable]
 ) -> np.ndarray:

@@ -1,6 +1,7 @@
 """From a table to the sequences of a panel: sorted, checked, split by agent."""
 
 import dataclasses
+import operator
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import PanelError
-from pomdpfit._types import Bool, Int
+from pomdpfit._types import Bool, Float, Int
 from pomdpfit.data import _repairs, _values
 from pomdpfit.data._refusals import Refusals
 from pomdpfit.data._repairs import Repair, SplitAtGaps
@@ -21,20 +22,25 @@ _HOLLOW = 50  # and is refused where it is this many times larger than the data
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """Agents in the order of their first row; (z, a), times, group and covariates of each.
+    """Agents in the order of their first row, and their rows one after the other.
 
-    `came_as` names each agent as the table does and `elapsed` counts the periods since that
-    agent's first row: both differ from the plain case for agents that were split.
+    `rows` and `acts` count each agent's rows and actions: z, times and covariates stand row by
+    row, `a` goes without the last rows that have no action. `came_as` names each agent as the
+    table does and `elapsed` counts the periods since that agent's first row: both differ from the
+    plain case for agents that were split.
     """
 
     agents: tuple[Hashable, ...]
     came_as: tuple[Hashable, ...]
     elapsed: Int[np.ndarray, "N"]
-    sequences: list[tuple[np.ndarray, np.ndarray]]
-    times: list[np.ndarray]
+    rows: Int[np.ndarray, "N"]
+    acts: Int[np.ndarray, "N"]
+    z: Int[np.ndarray, "n"]
+    a: Int[np.ndarray, "m"]
+    times: np.ndarray
     notes: tuple[str, ...]
     groups: tuple[Hashable, ...] | None
-    covariates: dict[str, list[np.ndarray]]
+    covariates: dict[str, Float[np.ndarray, "n"]]
 
 
 def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
@@ -68,20 +74,22 @@ def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
     refusals.tell()
     z, lumped = _repairs.top_coded(z, repairs)
     first = np.flatnonzero(start)
-    _refuse_hollow(table, first)
-    parts = np.split(np.arange(len(table)), first[1:])
-    times = table.data[columns.time].values()
+    lengths = np.diff(np.append(first, len(table)))
+    _refuse_hollow(table, first, lengths)
     came_as = tuple(table.data[columns.agent].values()[first])
     agents, elapsed, cut = _names(came_as, agent[first], when[first])
     return Reading(
         agents=agents,
         came_as=came_as,
         elapsed=elapsed,
-        sequences=[(z[part], a[part][a[part] >= 0]) for part in parts],
-        times=[times[part] for part in parts],
+        rows=lengths,
+        acts=lengths - (a[first + lengths - 1] < 0),
+        z=z,
+        a=a[a >= 0],
+        times=table.data[columns.time].values(),
         notes=(*table.notes, *cut, *lumped),
         groups=None if groups is None else tuple(groups[first]),
-        covariates={name: [all_[p] for p in parts] for name, all_ in covariates.items()},
+        covariates=covariates,
     )
 
 
@@ -114,9 +122,10 @@ def _in_order(table: Table) -> tuple[Table, Int[np.ndarray, "n"], Int[np.ndarray
     """By agent, in the order of their first rows, and time; noted where that moves rows."""
     when = _values.periods(table)
     agent, _ = pd.factorize(table.data[table.columns.agent].code)
-    order = np.lexsort((when, agent))
-    if (order == np.arange(len(order))).all():
+    step = np.diff(agent)
+    if ((step > 0) | ((step == 0) & (np.diff(when) >= 0))).all():
         return table, agent, when
+    order = np.lexsort((when, agent))
     note = "rows were sorted: agents in the order of their first rows, each by time"
     return table[order].noted(note), agent[order], when[order]
 
@@ -137,22 +146,22 @@ def _refuse_ids(table: Table) -> None:
     """Refuse agents without a name, with two kinds of name, or with one that is not exact."""
     column = table.columns.agent
     ids = table.data[column]
-    absent = ids.missing() | ids.where(lambda v: isinstance(v, str) and not v)
+    absent = ids.missing() | ids.where(operator.not_, str)
     table.refuse(absent, column, "is missing: the row has no agent; give it one")
-    nul = ids.where(lambda v: isinstance(v, str) and "\0" in v)
+    nul = ids.where(operator.methodcaller("__contains__", "\0"), str)
     table.refuse(nul, column, "holds a NUL, which text never does")
-    spaced = ids.where(lambda v: isinstance(v, str) and v != v.strip())
+    spaced = ids.where(lambda v: v != v.strip(), str)
     table.refuse(spaced, column, "has spaces around it; remove them, ids are compared exactly")
-    inexact = ids.where(lambda v: isinstance(v, float) and not abs(v) <= 2**53)
+    inexact = ids.where(lambda v: not abs(v) <= 2**53, float)
     why = "is beyond 2^53, where floats skip whole numbers; keep ids as text or integers"
     table.refuse(inexact, column, why)
-    kinds = ids.map(lambda v: type(v).__name__)
-    if len(set(kinds.distinct)) > 1:
-        usual = pd.Series(kinds.values()).mode()[0]
+    if len({kind.__name__ for kind in ids.kinds}) > 1:
+        usual = pd.Series(ids.map(lambda v: type(v).__name__).values()).mode()[0]
         odd = ids.where(lambda v: type(v).__name__ != usual)
         mend = "make all ids of one type, such as text"
         table.refuse(odd, column, lambda v: f"is {type(v).__name__}, others are {usual}; {mend}")
-    table.refuse(ids.where(_unhashable), column, "cannot be an id; use text or whole numbers")
+    if not ids.kinds <= {int, float, str}:
+        table.refuse(ids.where(_unhashable), column, "cannot be an id; use text or whole numbers")
 
 
 def _unhashable(value: Any) -> bool:
@@ -179,9 +188,10 @@ def _refuse_steps(
         table.refuse(within & (step > 1), time, why)
 
 
-def _refuse_hollow(table: Table, first: Int[np.ndarray, "N"]) -> None:
+def _refuse_hollow(
+    table: Table, first: Int[np.ndarray, "N"], lengths: Int[np.ndarray, "N"]
+) -> None:
     """Refuse a panel whose rectangle, agents x periods, would fill the memory with nothing."""
-    lengths = np.diff(np.append(first, len(table)))
     cells = len(first) * int(lengths.max())
     if cells > max(_CELLS, _HOLLOW * len(table)):
         longest = table.data[table.columns.agent].values()[first[lengths.argmax()]]

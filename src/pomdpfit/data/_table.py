@@ -40,7 +40,7 @@ class Table:
         columns.check(table.columns, name)
         if len(table) == 0:
             raise PanelError(f"{name} is empty: it has no rows.")
-        data = {column: Coded.of(table[column].to_list()) for column in columns.names}
+        data = {column: Coded.of_series(table[column]) for column in columns.names}
         return cls(columns, data, np.arange(len(table)), source=source)
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pomdpfit._errors import PanelError
 from pomdpfit._types import Bool, Float, Int
-from pomdpfit.data._coded import is_missing
+from pomdpfit.data._coded import Coded, is_missing
 from pomdpfit.data._table import Table
 
 # Year first: nobody can tell the day from the month in 01/02/2020.
@@ -29,8 +29,27 @@ def periods(table: Table) -> Int[np.ndarray, "n"]:
     table.refuse(time.missing(), column, "is missing; every row needs its period")
     if freq is not None:
         return _dates(table, freq)
-    table.refuse(time.where(lambda v: not is_whole(v, _FARTHEST)), column, _no_period)
-    return np.array([int(v) for v in time.distinct])[time.code]
+    whole = _integers(time, _FARTHEST)
+    if whole is None:
+        table.refuse(time.where(lambda v: not is_whole(v, _FARTHEST)), column, _no_period)
+        whole = np.array([int(v) for v in time.distinct])
+    return whole[time.code]
+
+
+def _integers(values: Coded, bound: int) -> Int[np.ndarray, "d"] | None:
+    """The distinct values as integers, where all are whole numbers of one type below a bound."""
+    kinds = values.kinds
+    try:
+        if kinds == {int}:
+            each = values.distinct.astype(np.int64)
+        elif kinds == {float}:
+            each = values.distinct.astype(float)
+        else:
+            return None
+    except OverflowError:  # beyond 64 bits
+        return None
+    whole = (each > -bound) & (each < bound) & (each == np.floor(each))
+    return each.astype(np.int64) if whole.all() else None
 
 
 def _no_period(value: Any) -> str:
@@ -43,9 +62,9 @@ def _dates(table: Table, freq: str) -> Int[np.ndarray, "n"]:
     """Dates (or pandas periods) as numbers of periods of this length."""
     column = table.columns.time
     time = table.data[column]
-    number = time.where(lambda v: isinstance(v, int | float | np.number))
+    number = time.where(lambda v: True, int | float | np.number)
     table.refuse(number, column, f"is a number, not a date; leave freq={freq!r} out")
-    strange = time.where(lambda v: isinstance(v, str) and not _DATE.fullmatch(v))
+    strange = time.where(lambda v: not _DATE.fullmatch(v), str)
     table.refuse(strange, column, "is not a date; write year, month and day as in 2020-01-31")
     values: Any = time.distinct
     if not all(isinstance(v, pd.Period) for v in values):
@@ -100,9 +119,11 @@ def numbers(table: Table, column: str) -> Float[np.ndarray, "n"]:
     values = table.data[column]
     why = "is missing; a covariate is a finite number in every row"
     table.refuse(values.missing(), column, why)
-    text = values.where(lambda v: not isinstance(v, int | float | bool))
-    table.refuse(text, column, lambda v: why_no_number(v, "number"))
-    with np.errstate(over="ignore"):
+    if values.kinds <= {float, bool}:
+        each = values.distinct.astype(float)
+    else:
+        text = values.where(lambda v: not isinstance(v, int | float | bool))
+        table.refuse(text, column, lambda v: why_no_number(v, "number"))
         each = np.array([_float(v) for v in values.distinct])
     table.refuse(~np.isfinite(each)[values.code], column, "is not a finite number")
     return each[values.code]
