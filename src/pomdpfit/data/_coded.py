@@ -9,6 +9,9 @@ import pandas as pd
 
 from pomdpfit._types import Bool, Int
 
+# Words that often stand for no value; none of them is read as such unless the caller says so.
+ABSENT = {"na", "n/a", "nan", "null", "none", ".", "-", "missing", "#n/a", "<na>", "nat"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Coded:
@@ -74,6 +77,16 @@ def _plain(value: Any) -> Any:
 def is_missing(value: Any) -> bool:
     """None, NaN, NaT or NA."""
     return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+
+
+def is_whole(value: Any, bound: int = 2**63) -> bool:
+    """A whole number that fits 64 bits; booleans and text are none."""
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, int | np.integer):
+        return abs(int(value)) < bound
+    is_float = isinstance(value, float | np.floating)
+    return is_float and float(value).is_integer() and abs(float(value)) < bound
 
 
 def objects(values: Sequence[Any]) -> np.ndarray:
