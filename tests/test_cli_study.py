@@ -270,6 +270,7 @@ def test_data_must_be_named_somewhere(here):
         ('"model:Pump"', '"model:GAUGE"', "must be a pf.Model or its class; it is of type tuple"),
         ('"model:Pump"', '"model:jnp"', "must be a pf.Model or its class; it is of type module"),
         ('"model:Pump"', '"modle:Pump"', "there is no module 'modle'"),
+        ('"model:Pump"', '"model:GAUGE.x"', "model has no 'x'"),
         ('"model:Pump"', '"os:system"', "os is a module of Python itself"),
         ('"model:Pump"', '"Pump"', "is none of .*, nor module:object"),
         ('"model:Pump"', '"model.py:Pump"', "Name it without .py"),

@@ -48,7 +48,7 @@ def own_model(
     found: Any = _imported(name, module, folder)
     for part in path.split("."):
         if not hasattr(found, part):
-            raise ModelError(f"{name}: {module} has no {part!r}.{nearest(part, vars(found))}")
+            raise ModelError(f"{name}: {module} has no {part!r}.{nearest(part, dir(found))}")
         found = getattr(found, part)
     if isinstance(found, type) and issubclass(found, Model | MDP):
         return _instance(name, found, options or {})
@@ -99,7 +99,7 @@ def _option(place: str, value: Any, kind: Any) -> Any:
     """A value of the type that the constructor declares, where that is a plain one."""
     if kind is float:
         return number(value, place)
-    if kind in _TYPES and type(value) is not kind:
+    if isinstance(kind, type) and kind in _TYPES and type(value) is not kind:
         raise ModelError(f"{place} must be {_TYPES[kind]}, but it is {shown(value)}.")
     return _tuples(value)
 

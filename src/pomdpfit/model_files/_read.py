@@ -42,14 +42,10 @@ def read_model(path: str | Path, *, own_code: bool = False) -> Specification:
     the commands ([data], `estimator`, ...) are checked and not used. What is not known, or not of
     the right kind, raises `ModelError` with file, key, value and mend.
 
-    Parameters
-    ----------
-    path
-        A file in TOML.
-    own_code
-        Import the module that the file names, first from the folder of the file, which then stays
-        on Python's path. This runs the module's code. By default no code is run, whatever the file
-        holds.
+    path        a file in TOML
+    own_code    import the module that the file names, first from the folder of the file, which
+                then stays on Python's path: this runs the module's code. By default no code is
+                run, whatever the file holds
     """
     path = Path(path)
     text = _text_of(path)
