@@ -65,11 +65,14 @@ def _told(problems: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _read(case: Case) -> pf.Panel:
+    options = COLUMNS | case.options
+    if case.model is not None:
+        options["model"] = case.model()
     if isinstance(case.content, pd.DataFrame):
-        return pf.Panel.from_frame(case.content, **COLUMNS | case.options)
+        return pf.Panel.from_frame(case.content, **options)
     content = case.content if isinstance(case.content, bytes) else case.content()
     Path(case.name).write_bytes(content)
-    return pf.read_panel(case.name, **COLUMNS | case.options)
+    return pf.read_panel(case.name, **options)
 
 
 def line(number: int, text: str, title: str, outcome: str, *words: str, **more) -> Case:
@@ -265,6 +268,11 @@ MODEL = [
     whole(rows("1,1,0,keep", "1,2,1,replace"), "labels in another order than the model's",
           "problem", "['replace', 'keep']", "another order", "actions=['keep', 'replace']",
           shows="actions=['replace', 'keep']", model=engine, actions=["replace", "keep"]),
+    whole(rows("1,1,0,keep", "1,2,1,replace", "1,3,0,keep"), "the model's own labels, not listed",
+          "accepted", "one agent", shows="keep and replace in replace", model=engine),
+    whole(rows("1,1,0,keep", "1,2,1,repalce"), "label that is none of the model's", "refused",
+          "line 3", "the model's actions: keep, replace", "did you mean 'replace'",
+          shows="line 3: 1,2,1,repalce", model=engine),
     whole(rows("1,1,0,keep", "1,2,1,new"), "other labels than the model's", "problem",
           "['keep', 'new']", "actions=['keep', 'replace']", shows="actions=['keep', 'new']",
           model=engine, actions=["keep", "new"]),

@@ -348,10 +348,10 @@ def test_nested_fits_of_a_model_of_ones_own_get_a_likelihood_ratio(own, here):
     ("model", "code", "told"),
     [
         ("own_models:instanse", 1, "no 'instanse'. Did you mean 'instance'?"),
-        ("own_models:number", 1, "of type int"),
+        ("own_models:number", 1, "it is of type int"),
         ("own_models:needs", 1, "function without arguments"),
-        ("own_models:broken", 1, "ZeroDivisionError: in my own code"),
-        ("own_broken:model", 1, "importing own_broken failed with ZeroDivisionError"),
+        ("own_models:broken", 1, "own_models.py, line 18, in broken: ZeroDivisionError: in my own"),
+        ("own_broken:model", 1, "own_broken.py, line 1: ZeroDivisionError: division by zero"),
         ("own_lacks:model", 1, "needs the module 'nowhere_to_be_found'"),
         ("not_there:model", 1, "no module 'not_there'"),
         ("Tiger", 2, 'model = "Tiger"'),

@@ -113,6 +113,81 @@ def test_numbers_of_the_model_and_other_cases_of_its_words_are_no_disagreement(t
     assert disagreement(numbered, model, "observation") is None
 
 
+# ---- the model's own words, which nobody lists ---------------------------------------------------
+
+
+class Readings(Engine):
+    """One of its words is one that often stands for no value."""
+
+    names: tuple[str, ...] | None = ("new", "used", "old", "none")
+
+
+def readings():
+    return Readings(bins=4, increments=2, discount=0.9)
+
+
+WORDS = PUMPS.replace(",1,keep", ",new,keep").replace(",2,keep", ",none,keep")
+
+
+def read_by_model(tmp_path, text, **options):
+    (tmp_path / "pumps.csv").write_text(text)
+    return pf.read_panel(tmp_path / "pumps.csv", **COLUMNS, model=readings(), **options)
+
+
+def test_words_of_the_model_are_read_without_being_listed(tmp_path):
+    text = WORDS.replace(",3,replace", ",old,replace")
+    panel = read_by_model(tmp_path, text)
+    assert panel.observation_labels == ("new", "used", "old", "none")
+    assert panel.action_labels == ("keep", "replace")
+    assert panel.z.tolist() == [[0, 3, 2], [0, 0, 0]]
+    assert panel.a.tolist() == [[0, 0, 1], [0, 0, 0]]
+    frame = pd.read_csv(tmp_path / "pumps.csv", keep_default_na=False)
+    framed = pf.Panel.from_frame(frame, **COLUMNS, model=readings())
+    assert framed.z.tolist() == panel.z.tolist()
+
+
+def test_codes_and_labels_that_are_listed_are_read_as_without_a_model(tmp_path):
+    codes = PUMPS.replace("keep", "0").replace("replace", "1")
+    panel = read_by_model(tmp_path, codes)
+    assert (panel.observation_labels, panel.action_labels) == ((), ())
+    assert panel.z.tolist() == [[1, 2, 3], [1, 1, 0]]
+    listed = read_by_model(tmp_path, PUMPS, actions=["replace", "keep"])
+    assert listed.a.tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told", "untold"),
+    [
+        ("none", "nome", "observations: new, used, old, none (did you mean 'none'?)", "missing="),
+        ("none", "NA", "observations: new, used, old, none; if it stands for", "labels say"),
+        ("none", "7", "'7' is not one of the model's observations: new", "missing="),
+        ("keep", "stay", "actions: keep, replace.", "missing="),
+    ],
+)
+def test_other_words_are_refused_with_those_of_the_model(old, new, told, untold, tmp_path):
+    text = WORDS.replace(",3,replace", ",old,replace").replace(old, new)
+    with pytest.raises(pf.PanelError) as refusal:
+        read_by_model(tmp_path, text)
+    assert told in str(refusal.value)
+    assert untold not in str(refusal.value)
+
+
+def test_a_word_for_no_value_among_codes_is_told_as_one(tmp_path):
+    with pytest.raises(pf.PanelError, match=r"'NA' is text, not a whole number.*missing="):
+        read_by_model(tmp_path, PUMPS.replace(",3,3,", ",3,NA,"))
+
+
+def test_a_data_set_of_words_is_read_by_the_model_too(tmp_path):
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    read_by_model(tmp_path, WORDS.replace(",3,replace", ",old,replace"))
+    frame = pd.read_csv(tmp_path / "pumps.csv", keep_default_na=False)
+    (tmp_path / "pumps").mkdir()
+    frame.astype({"reading": "category"}).to_parquet(tmp_path / "pumps" / "part.parquet")
+    scan = pf.Panel.scan_parquet(tmp_path / "pumps", **COLUMNS, model=readings())
+    assert scan.observation_labels == ("new", "used", "old", "none")
+    assert scan.action_labels == ("keep", "replace")
+
+
 # ---- whose names are shown -----------------------------------------------------------------------
 
 

@@ -1,6 +1,8 @@
 """Models in TOML files: what they say, and what is refused with which words."""
 
+import contextlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 import pomdpfit as pf
 from helpers import Table, at, random_kernel, random_paths
 from pomdpfit.model_files._read import _specification
+from tests.fuzz.byte_mutations import BYTES
+from tests.fuzz.kinds import Kind, Sound
 from tests.fuzz.models import ENGINE
+from tests.fuzz.text_mutations import TEXT
 
 
 def read(tmp_path, text):
@@ -122,8 +127,20 @@ SMALL = "kernel = [[[[[1.0]], [[1.0]]]]]"
         ('model = "Tigre"', "'Tigre' is none of.*Did you mean 'Tiger'"),
         ("model = 3", "model must be a name.*3"),
         ('model = "os"', "'os' is none of"),
-        ('model = "pumps:model"', "a module:object is given on the command line alone"),
-        ('model = "Tiger"\nstart = 3', "unknown key 'start'.*theta"),
+        ('model = "pumps:model"', "'pumps:model' is code of your own.*own_code=True if you trust"),
+        ('model = "pumps.py"', "none of EngineReplacement.*nor module:object"),
+        ('model = "pumps:model()"', "is not module:object, two dotted names"),
+        ('model = "Tiger"\nstart = 3', "line 2: .*unknown key 'start'.*theta"),
+        ('model = "Tiger"\n"strats" = 3', "line 2: .*unknown key 'strats'.*'starts'"),
+        ('model = "Tiger"\n[data]\nagnet = "a"', r"line 3: \[data\] has an unknown key 'agnet'"),
+        ('model = "Tiger"\n[data]\nfile = 3', r"\[data\] file must be a text, not 3"),
+        ('model = "Tiger"\n[data]\nmissing = 3', r"\[data\] missing must be a list of texts"),
+        ('model = "Tiger"\n[data]\nrepair = ["mend"]', r"\[data\] repair 'mend' must be one of"),
+        ('model = "Tiger"\n[data]\nactions = "a,b"', r"\[data\] actions must list the labels"),
+        ('model = "Tiger"\ndata = "panel.csv"', r"data must be a table, written \[data\]"),
+        ('model = "Tiger"\nestimator = "twostage"', "estimator 'twostage'.*mean 'two-stage'"),
+        ('model = "Tiger"\ngrid = "smooth"', "grid 'smooth' must be one of linear:NODES"),
+        ('model = "Tiger"\nseed = true', "seed must be a whole number of at least 0, not True"),
         ('model = "Tiger"\n[option]\nscale = 1.0', "'option'.*Did you mean 'options'"),
         ('model = "Tiger"\noptions = 3', r"options must be a table.*\[options\].*3"),
         ('model = "Tiger"\n[options]\nscael = 1.0', r"\[options\].*'scael'.*Did you mean 'scale'"),
@@ -166,6 +183,9 @@ SMALL = "kernel = [[[[[1.0]], [[1.0]]]]]"
         ('model = "Tiger"\nconstraints = ["gold * mauled = 1"]', "gold"),
         ('model = "Tiger"\nconstraints = ["silver = 1"]', "silver"),
         ('model = "Tiger"\nprior = 3', "prior must be a name or a table"),
+        ('model = "Tiger"\nprior = [0.7, 0.3]', r'kind = "known", belief = \[0\.7, 0\.3\]'),
+        ('model = "Tiger"\nprior = "known:0.7,0.3"', r'kind = "known", belief = \[0\.7,0\.3\]'),
+        ('model = "Tiger"\nprior = "stationary:51"', r'kind = "stationary", nodes = 51\}'),
         ('model = "Tiger"\nprior = "comon"', "kind must be one of.*Did you mean 'common'"),
         ('model = "Tiger"\nprior = {kind = "common", nodes = 3}', "unknown key 'nodes'"),
         ('model = "Tiger"\nprior = {kind = "stationary", nodes = 1.5}', "nodes must be a whole"),
@@ -253,6 +273,54 @@ def test_what_is_no_text_or_no_file_is_refused(tmp_path):
         pf.read_model(path)
 
 
+PUMP = """\
+model = "pumps.models:Pump"
+estimator = "joint"
+options = {bins = 3}
+prior = "common"
+[data]
+file = "pumps.csv"
+agent = "pump"
+repair = "drop-rows"
+"""
+
+
+def test_spoiled_studies_import_nothing_but_what_they_name(tmp_path, monkeypatch):
+    """Also where the caller lets files name modules: what is asked for is a dotted name."""
+    asked, read, error = [], pf.read_model, pf.ModelError  # which are imported themselves
+
+    def no_import(module):
+        asked.append(module)
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("importlib.import_module", no_import)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    spoiled = Kind("studies", [Sound("study.toml", PUMP.encode())], (*BYTES, *TEXT), *[None] * 3)
+    path = tmp_path / "study.toml"
+    for number in range(400):
+        path.write_bytes(spoiled.mutant(0, number)[1])
+        with contextlib.suppress(error):
+            read(path, own_code=True)
+    assert asked.count("pumps.models") > 30
+    assert len(set(asked)) > 3
+    for module in asked:
+        assert all(part.isidentifier() for part in module.split("."))
+        assert module.partition(".")[0] not in sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["os:system", "os.path:join", "subprocess:Popen", "sys:exit", "a b:c", "..:x", "x:", ":"],
+)
+def test_what_is_no_model_of_ones_own_is_not_imported(name, tmp_path, monkeypatch):
+    read, error = pf.read_model, pf.ModelError
+    monkeypatch.setattr("importlib.import_module", lambda module: pytest.fail(module))
+    path = tmp_path / "study.toml"
+    path.write_text(f'model = "{name}"\n')
+    with pytest.raises(error):
+        read(path, own_code=True)
+
+
 SCALARS = st.one_of(
     st.integers(-5, 9), st.floats(), st.booleans(), st.sampled_from(["Tiger", "common", "gold", ""])
 )
@@ -269,6 +337,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 KEYS = ["options", "tables", "theta", "fixed", "free", "constraints", "prior"]
+KEYS += ["data", "estimator", "grid", "starts", "seed", "out"]
 
 
 @settings(deadline=None, max_examples=200)

@@ -1,7 +1,10 @@
 """Calls of a model's methods, which are the user's own code: their errors with the mend."""
 
+import os
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jax.errors
@@ -9,6 +12,7 @@ import jax.errors
 from pomdpfit._errors import ModelError
 from pomdpfit._nearest import nearest
 
+_FOLDERS: set[str] = set()  # of modules that were imported because the user named them
 _WHY = "theta is traced there: JAX follows what is done to it, which must therefore be JAX's own."
 
 
@@ -42,6 +46,35 @@ def own_code(method: str, theta: Mapping[str, Any]) -> Iterator[None]:
             f"{method}() looks up {name!r}, but there is no such parameter; those of parameters() "
             f"are {', '.join(theta)}.{nearest(name, theta)}"
         ) from error
+
+
+def add_own_folder(folder: Path) -> None:
+    """Remember that Python files in this folder are the user's own."""
+    _FOLDERS.add(str(folder))
+
+
+def own_place(error: BaseException | None) -> str:
+    """File, line and function of the user's own code in which an error arose; "" if in none."""
+    while error is not None:
+        calls = [
+            (frame.f_code.co_filename, line, frame.f_code.co_name)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+        ]
+        if isinstance(error, SyntaxError) and error.filename:
+            calls.append((error.filename, error.lineno or 0, "<module>"))
+        own = [call for call in calls if os.path.dirname(os.path.realpath(call[0])) in _FOLDERS]
+        if own:
+            file, line, function = own[-1]
+            inside = "" if function.startswith("<") else f", in {function}"
+            return f"{_from_here(file)}, line {line}{inside}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return ""
+
+
+def _from_here(file: str) -> str:
+    """The path from the current folder, where the file is below it."""
+    path, here = Path(file).resolve(), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _numpy(method: str) -> str:

@@ -11,11 +11,11 @@ import pandas as pd
 from pomdpfit import _panel_agents, _panel_covariates, _panel_masks
 from pomdpfit._errors import PanelError
 from pomdpfit._labels import check_labels, kept_labels
-from pomdpfit._model import Primitives
+from pomdpfit._model import Model, Primitives
 from pomdpfit._on_device import on_device
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._panel_range import check_range
-from pomdpfit._progress import Progress
+from pomdpfit._progress import Progress, long_running
 from pomdpfit._shards import checked_shards
 from pomdpfit._types import ArrayLike, Bool, Float, Int
 from pomdpfit.data._arrays import entry_epochs, integer_pairs
@@ -101,6 +101,7 @@ class Panel:
         groups: Sequence[Hashable] | None = None,
         covariates: Sequence[str] = (),
         repair: Repair | Sequence[Repair] = (),
+        model: Model | None = None,
     ) -> "Panel":
         """A pandas or polars frame with one row for each agent and period.
 
@@ -110,14 +111,16 @@ class Panel:
         finite horizon. `group` holds one label for each agent (see `pf.models.Grouped`), and
         `groups` lists them all in the model's order; `covariates` are columns of numbers that the
         model reads. Nothing is clamped, wrapped, filled or dropped, but for what `repair` asks for:
-        `pf.DropRows`, `pf.DropAgents`, `pf.SplitAtGaps`, `pf.TopCode`. For files see
-        `pf.read_panel`.
+        `pf.DropRows`, `pf.DropAgents`, `pf.SplitAtGaps`, `pf.TopCode`. With a `model`, columns that
+        hold its words for observations or actions are read by these, where none are listed. For
+        files see `pf.read_panel`.
         """
         labels = (observations, actions, freq, group, groups)
         columns = Columns(agent, time, observation, action, *labels, tuple(covariates))
-        return cls._from_table(Table.of_frame(frame, columns), repair, entry)
+        return cls._from_table(Table.of_frame(frame, columns, model=model), repair, entry)
 
     @classmethod
+    @long_running
     def scan_parquet(
         cls,
         path: str | os.PathLike[str],
@@ -135,19 +138,21 @@ class Panel:
         covariates: Sequence[str] = (),
         n_jobs: int | None = None,
         progress: Progress | bool | None = None,
+        model: Model | None = None,
     ) -> "PanelScan":
         """A data set larger than memory: a folder of Parquet files, each agent's rows in one.
 
         Columns are named as in `from_frame`. All rows are read once, to be checked, and again at
         each evaluation of a likelihood, in chunks that fit memory; files are shared by `n_jobs`
         processes, as in joblib. Files are quickest to read whose rows stand agent by agent and
-        period by period, with whole numbers for times and codes.
+        period by period, with whole numbers for times and codes. With a `model`, columns of text
+        hold its words for observations or actions, where none are listed.
         """
         from pomdpfit.streaming._scan_parquet import scan_parquet  # which makes panels
 
         labels = (observations, actions, freq, group, groups)
         columns = Columns(agent, time, observation, action, *labels, tuple(covariates))
-        return scan_parquet(path, columns, entry, n_jobs, progress)
+        return scan_parquet(path, columns, entry, n_jobs, progress, model)
 
     @classmethod
     def _from_table(

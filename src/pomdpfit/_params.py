@@ -23,6 +23,8 @@ from pomdpfit._precision import in_float64, require_float64
 from pomdpfit._shown import shown
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
+_LISTED = 12  # entries of one parameter that a message lists
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -191,20 +193,29 @@ class ParameterSpace:
     def require_known(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self.parameters:
+                leaf = str(name).partition("[")[0]
+                hint = nearest(leaf, self.parameters)
+                if leaf in self.parameters:
+                    hint = f" Only whole parameters can stand here, such as {leaf}."
                 raise ModelError(
                     f"there is no parameter named {shown(name)}; the parameters are "
-                    f"{', '.join(self.parameters)}.{nearest(name, self.parameters)}"
+                    f"{', '.join(self.parameters)}.{hint}"
                 )
 
     def require_name(self, name: str, place: str) -> None:
         """Raise unless the name is that of a parameter or of one of its entries."""
         if name not in self.parameters and name not in self.names:
+            leaf = str(name).partition("[")[0]
             entries = [entry for entry in self.names if entry not in self.parameters]
+            own = [entry for entry in entries if entry.startswith(f"{leaf}[")]
             such = f", and entries such as {entries[0]}" if entries else ""
+            if own:
+                more = f" and {len(own) - _LISTED} more" if len(own) > _LISTED else ""
+                such = f"; the entries of {leaf} are {', '.join(own[:_LISTED])}{more}"
             raise ModelError(
                 f"{place} names {shown(name)}, which is no parameter; there are "
                 f"{', '.join(self.parameters)}{such}."
-                f"{nearest(name, [*self.parameters, *self.names])}"
+                f"{nearest(str(name), own or [*self.parameters, *self.names])}"
             )
 
     def check(self, theta: Theta) -> dict[str, Array]:

@@ -80,14 +80,35 @@ increments = 2
 "increment[1]" = 0.5
 """
 _INSPECTION = 'model = "EquipmentInspection"\nprior = "agent"\n[options]\ndiscount = 0.25\n'
+_STUDY = """\
+model = "Tiger"
+prior = "common"
+estimator = "two-stage"
+grid = "linear:11"
+starts = 2
+seed = 7
+out = "tiger.zip"
+[data]
+file = "tiger.csv"
+agent = "who"
+time = "when"
+observation = "heard"
+action = "did"
+observations = ["left", "right"]
+actions = ["listen", "open left", "open right"]
+missing = ["NA", "did=?"]
+repair = ["drop-rows", "top-code=1"]
+delimiter = "\\t"
+"""
 
 SOUND = tuple(
     Sound(f"model{k}.toml", text.encode())
-    for k, text in enumerate((ENGINE, _TIGER, _TABULAR, _SIZES, _BUS, _INSPECTION))
+    for k, text in enumerate((ENGINE, _TIGER, _TABULAR, _SIZES, _BUS, _INSPECTION, _STUDY))
 )
 _WORDS = (
     *("model", "options", "theta", "fixed", "free", "constraints", "prior", "tables", "kind"),
     *("EngineReplacement", "Tiger", "Tabular", "BusEngine", "conditions", "bins", "nodes", "new"),
+    *("data", "file", "agent", "repair", "missing", "estimator", "joint", "grid", "smooth:5"),
     *("discount", "states", "true", "false", "[]", "{}", "[[]]", "[[1, 2], [3]]", "[true]", "''"),
     *(
         "1979-05-27T07:32:00Z",

@@ -1,9 +1,11 @@
 """`pomdpfit`: its commands in the order in which they are used."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from pomdpfit._version import __version__
 from pomdpfit.cli._bench import bench
@@ -13,10 +15,12 @@ from pomdpfit.cli._compare import compare
 from pomdpfit.cli._counterfactual import counterfactual
 from pomdpfit.cli._design import design
 from pomdpfit.cli._fit import fit
+from pomdpfit.cli._init import init
 from pomdpfit.cli._report import report
 from pomdpfit.cli._reproduce import reproduce
 from pomdpfit.cli._show import show
 from pomdpfit.cli._simulate import simulate
+from pomdpfit.cli._study import reads_studies
 
 _CODES = (
     "Exit codes: 0 all is well; 1 the input was refused; 2 the command was not understood; 3 the "
@@ -31,10 +35,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _COMMANDS = (
-    *(check, simulate, design, fit, show, report, compare, counterfactual, reproduce, bench),
+    *(init, check, simulate, design, fit, show, report, compare, counterfactual, reproduce, bench),
 )
+_WITH_STUDIES = (check, simulate, design, fit)
+
+
+class _Command(TyperCommand):
+    """A command whose help shows brackets as they stand, not as rich's markup."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.help = escape(self.help or "")
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument | TyperOption) and parameter.help:
+                parameter.help = escape(parameter.help)
+
+
 for _command in _COMMANDS:
-    app.command(epilog=_CODES)(conducted(_command))
+    _whole = reads_studies(_command) if _command in _WITH_STUDIES else _command
+    app.command(cls=_Command, epilog=_CODES)(conducted(_whole))
 
 
 def _print_version(wanted: bool) -> None:

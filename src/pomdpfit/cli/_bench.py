@@ -16,7 +16,7 @@ from pomdpfit.cli._options import Debug, Json
 
 def bench(
     themes: Annotated[
-        list[str] | None, typer.Argument(metavar="[THEME]...", help="Themes; all if none.")
+        list[str] | None, typer.Argument(metavar="THEME", help="Themes; all if none.")
     ] = None,
     page: Annotated[bool, typer.Option("--page", help="Write the page again, no more.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="Tiny problems, as a trial.")] = False,

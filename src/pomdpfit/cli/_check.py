@@ -1,6 +1,6 @@
 """`pomdpfit check`: what is in a panel, and what is wrong with it."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from pomdpfit.cli._options import (
     Actions,
     Agent,
     Covariate,
-    DataArgument,
+    DataOrStudy,
     Debug,
     Delimiter,
     Encoding,
@@ -18,6 +18,7 @@ from pomdpfit.cli._options import (
     Group,
     Json,
     Missing,
+    ModelOption,
     Observation,
     Observations,
     Repair,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    data: DataArgument,
+    data: DataOrStudy,
     agent: Agent = None,
     time: Time = None,
     observation: Observation = None,
@@ -43,10 +44,7 @@ def check(
     missing: Missing = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Check against this model's range and transitions."),
-    ] = None,
+    model: ModelOption = None,
     json: Json = False,
     debug: Debug = False,
 ) -> Code | None:

@@ -2,30 +2,35 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
 
 from pomdpfit._errors import ModelError
-from pomdpfit._schemes import AbstractScheme, Linear, Smooth
+from pomdpfit._nearest import nearest
 from pomdpfit.cli._common import Usage, named_value, say
-from pomdpfit.cli._options import EstimatorName
-from pomdpfit.estimators import Joint, SoftPolicyGradient, TwoStage
-from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.model_files import Specification
 from pomdpfit.model_files._read import read_free, read_toml
 from pomdpfit.model_files._specification import as_arrays, states_of
+from pomdpfit.model_files._study import read_estimator, read_grid
 from pomdpfit.model_files._values import PRIORS, read_fixed, read_leaves, read_prior
 from pomdpfit.models import PomdpFile
 
-ESTIMATORS: dict[EstimatorName, Callable[[], AbstractEstimator]] = {
-    EstimatorName.TWO_STAGE: TwoStage,
-    EstimatorName.JOINT: Joint,
-    EstimatorName.POLICY_GRADIENT: SoftPolicyGradient,
-}
-_SCHEMES: dict[str, type[AbstractScheme]] = {"linear": Linear, "smooth": Smooth}
+_READERS = {"estimator": read_estimator, "grid": read_grid}
+
+
+def chosen(**words: str | None) -> dict[str, Any]:
+    """The objects that --estimator and --grid stand for; None where nothing is said."""
+    return {name: _read(name, word) for name, word in words.items()}
+
+
+def _read(name: str, word: str | None) -> Any:
+    try:
+        return None if word is None else _READERS[name](word, f"--{name}")
+    except ModelError as error:
+        raise Usage(str(error)) from None
 
 
 def with_prior(spec: Specification, text: str | None) -> Specification:
@@ -63,7 +68,12 @@ def _without_strangers(spec: Specification, text: str) -> Specification:
 def _prior_table(kind: str, values: str, text: str) -> dict[str, Any]:
     """--prior as the table that a model file would have."""
     if kind not in PRIORS:
-        raise Usage(f"--prior {text} must start with one of {', '.join(PRIORS)}.")
+        belief = text.strip("[]() ").replace(" ", "")
+        if _are_numbers(belief):
+            raise Usage(f"--prior {text} lacks the kind of prior: write --prior known:{belief}.")
+        raise Usage(
+            f"--prior {text} must start with one of {', '.join(PRIORS)}.{nearest(kind, PRIORS)}"
+        )
     if not values:
         return {"kind": kind}
     try:
@@ -76,14 +86,12 @@ def _prior_table(kind: str, values: str, text: str) -> dict[str, Any]:
     raise Usage(f"--prior {text}: {kind} takes nothing after a colon.")
 
 
-def read_grid(text: str | None) -> AbstractScheme | None:
-    """smooth:101 or linear:51; None where nothing is said."""
-    if text is None:
-        return None
-    name, _, nodes = text.partition(":")
-    if name not in _SCHEMES or not nodes.isdecimal():
-        raise Usage(f"--grid {text} must be one of linear:NODES and smooth:NODES.")
-    return _SCHEMES[name](int(nodes))
+def _are_numbers(text: str) -> bool:
+    """Whether a text lists numbers, with commas between them."""
+    try:
+        return bool([float(word) for word in text.split(",")])
+    except ValueError:
+        return False
 
 
 def with_held(

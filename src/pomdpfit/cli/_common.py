@@ -60,7 +60,9 @@ def conducted(command: Callable[..., Code | None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:
-            code = _tell(error, _bug(error), Code.BUG, json, debug)
+            place = _own_place(error)
+            says = f"{place}: {type(error).__name__}: {error}" if place else _bug(error)
+            code = _tell(error, says, Code.REFUSED if place else Code.BUG, json, debug)
         raise typer.Exit(int(code or Code.FINE))
 
     return run
@@ -70,7 +72,14 @@ def _words(error: BaseException) -> str:
     """The message; that of the system with its file."""
     if isinstance(error, OSError) and not isinstance(error, PomdpfitError) and error.filename:
         return f"{error.filename}: {error.strerror or error}."
-    return str(error)
+    place = _own_place(error)
+    return f"{error} See {place}." if place and place not in str(error) else str(error)
+
+
+def _own_place(error: BaseException) -> str:
+    """Where in the user's own model an error arose; "" if it did not, or none was imported."""
+    own_code = sys.modules.get("pomdpfit._own_code")
+    return "" if own_code is None else own_code.own_place(error)
 
 
 def _bug(error: Exception) -> str:

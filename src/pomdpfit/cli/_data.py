@@ -2,14 +2,16 @@
 
 import csv
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pomdpfit._errors import ModelError
 from pomdpfit.cli._common import Usage
 
 if TYPE_CHECKING:
     from pomdpfit._panel import Panel
+    from pomdpfit.data._repairs import Repair
 
 _LONGEST_HEADER = 1 << 16
 
@@ -22,8 +24,8 @@ class Columns:
     time: str | None
     observation: str | None
     action: str | None
-    observations: str | None = None
-    actions: str | None = None
+    observations: str | Sequence[str] | None = None
+    actions: str | Sequence[str] | None = None
     freq: str | None = None
     group: str | None = None
     covariates: tuple[str, ...] = ()
@@ -40,14 +42,21 @@ class Means:
 
 
 def read_data(
-    path: Path, columns: Columns, model: Any = None, means: Means | None = None
+    path: Path | None, columns: Columns, model: Any = None, means: Means | None = None
 ) -> "Panel":
-    """The panel in a file, with what the model reads beside z; nothing is guessed or filled."""
-    from pomdpfit.cli._repairs import read_delimiter, read_missing, read_repairs
+    """The panel in a file, with what the model reads beside z; nothing is guessed or filled.
+
+    Labels that are not listed are the model's, where the file holds these.
+    """
     from pomdpfit.data._read_panel import read_panel
 
+    if path is None:
+        raise Usage(
+            "there are no data: name a file (DATA), or let the model file name it, as in "
+            '[data] file = "panel.csv".'
+        )
     means = Means() if means is None else means
-    delimiter, repairs = read_delimiter(means.delimiter), read_repairs(means.repair)
+    delimiter, repairs = read_delimiter(means.delimiter), _read_repairs(means.repair)
     groups = None if model is None else _require_named(columns, model)
 
     needed: dict[str, Any] = {
@@ -62,14 +71,14 @@ def read_data(
     }
     values = [needed["observation"], needed["action"], *columns.covariates]
     further: dict[str, Any] = {"freq": columns.freq, "group": columns.group, "groups": groups}
-    further |= {**needed, **labels, "covariates": columns.covariates}
+    further |= {**needed, **labels, "covariates": columns.covariates, "model": model}
     if path.is_dir():
         return _scanned(path, means, further)
     return read_panel(
         path,
         **further,
         repair=repairs,
-        missing=read_missing(means.missing, values),
+        missing=_read_missing(means.missing, values),
         delimiter=delimiter,
         encoding=means.encoding,
     )
@@ -129,5 +138,34 @@ def _has(path: Path, delimiter: str, encoding: str) -> str:
     return f"{path} has the columns {', '.join(first)}"
 
 
-def _labels(text: str | None) -> list[str] | None:
-    return None if text is None else [label.strip() for label in text.split(",")]
+def _labels(given: str | Sequence[str] | None) -> list[str] | None:
+    """Labels with commas between them, as on the command line, or a list, as in a file."""
+    if given is None or not isinstance(given, str):
+        return None if given is None else list(given)
+    return [label.strip() for label in given.split(",")]
+
+
+def read_delimiter(given: str) -> str:
+    """One character; a tab may be written \\t or tab."""
+    return "\t" if given in {"\\t", "tab"} else given
+
+
+def _read_repairs(given: Sequence[str]) -> "list[Repair]":
+    """The repairs asked for, in order."""
+    from pomdpfit.model_files._study import read_repairs
+
+    try:
+        return read_repairs(given, "--repair")
+    except ModelError as error:
+        raise Usage(str(error)) from None
+
+
+def _read_missing(given: Sequence[str], columns: Sequence[str]) -> dict[str, list[str]]:
+    """Words for no value by column: COLUMN=TEXT for one of them, TEXT for all of `columns`."""
+    missing: dict[str, list[str]] = {}
+    for text in given:
+        name, equals, word = text.partition("=")
+        alone = bool(equals) and name in columns
+        for column in [name] if alone else columns:
+            missing.setdefault(column, []).append(word if alone else text)
+    return missing

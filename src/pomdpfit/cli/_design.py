@@ -18,7 +18,6 @@ from pomdpfit.cli._common import (
 from pomdpfit.cli._fit_options import Constraint, Estimator, Fix, Free, Jobs, Resume
 from pomdpfit.cli._options import (
     Debug,
-    EstimatorName,
     GridText,
     Json,
     ModelArgument,
@@ -48,7 +47,7 @@ def design(
             "periods; repeatable.",
         ),
     ] = None,
-    estimator: Estimator = EstimatorName.JOINT,
+    estimator: Estimator = "joint",
     prior: PriorText = None,
     fix: Fix = None,
     free: Free = None,
@@ -82,7 +81,7 @@ def design(
         require_picture(plot)
     sizes = {"agents": _numbers(agents, "--agents"), "periods": _numbers(periods, "--periods")}
     wanted = dict(named_value(text, "--se") for text in se or ())
-    from pomdpfit.cli._choices import ESTIMATORS, read_grid, with_held, with_prior, with_theta
+    from pomdpfit.cli._choices import chosen, with_held, with_prior, with_theta
     from pomdpfit.cli._kept import Kept
     from pomdpfit.cli._models import read_model
 
@@ -94,9 +93,8 @@ def design(
     options: dict[str, Any] = {
         **sizes,
         "replications": replications,
-        "estimator": ESTIMATORS[estimator](),
         "prior": spec.prior,
-        "grid": read_grid(grid),
+        **chosen(estimator=estimator, grid=grid),
         "fixed": dict(spec.fixed),
         "free": spec.free,
         "constraints": spec.constraints,

@@ -29,7 +29,6 @@ from pomdpfit.cli._options import (
     Debug,
     Delimiter,
     Encoding,
-    EstimatorName,
     Freq,
     GridText,
     Group,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 def fit(
     model: ModelArgument,
-    data: DataArgument,
+    data: DataArgument = None,
     agent: Agent = None,
     time: Time = None,
     observation: Observation = None,
@@ -66,7 +65,7 @@ def fit(
     missing: Missing = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
-    estimator: Estimator = EstimatorName.JOINT,
+    estimator: Estimator = "joint",
     prior: PriorText = None,
     fix: Fix = None,
     free: Free = None,
@@ -91,7 +90,7 @@ def fit(
     require_folder(out)
     if bootstrap == 1:
         raise EstimationError("a bootstrap needs at least 2 replicates, not 1.")
-    from pomdpfit.cli._choices import ESTIMATORS, read_grid, with_held, with_prior
+    from pomdpfit.cli._choices import chosen, with_held, with_prior
     from pomdpfit.cli._data import Columns, Means, read_data
     from pomdpfit.cli._kept import Kept
     from pomdpfit.cli._models import read_model
@@ -105,8 +104,8 @@ def fit(
     panel = read_data(data, columns, spec.model, file)
     kept = Kept.beside(out, checkpoint)
     kept.obey(resume)
-    means = ESTIMATORS[estimator](), read_grid(grid)
-    work = Work(spec, panel, *means, starts=starts, seed=seed, jobs=jobs, kept=kept, out=out)
+    means = chosen(estimator=estimator, grid=grid)
+    work = Work(spec, panel, **means, starts=starts, seed=seed, jobs=jobs, kept=kept, out=out)
     return _carried_out(work, bootstrap, chunk, json)
 
 

@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
-from pomdpfit.cli._options import EstimatorName
-
 # ---- what is estimated -------------------------------------------------------------------------
 
-Estimator = Annotated[EstimatorName, typer.Option(help="What is maximised, and how.")]
+Estimator = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="What is maximised, and how: two-stage, joint or policy-gradient."
+    ),
+]
 Fix = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME[=VALUE]", help="Hold a parameter or an entry; repeatable."),

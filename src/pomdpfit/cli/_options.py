@@ -1,19 +1,9 @@
 """Options that several commands have, each with its one explanation."""
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-
-class EstimatorName(enum.StrEnum):
-    """Estimators by name."""
-
-    TWO_STAGE = "two-stage"
-    JOINT = "joint"
-    POLICY_GRADIENT = "policy-gradient"
-
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")]
@@ -21,10 +11,20 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn
 
 # ---- the model ---------------------------------------------------------------------------------
 
+_RUNS = "A module of your own is imported, which runs its code: name only what you trust."
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A model file (.toml, .POMDP), or module:object of your own code."
+        metavar="MODEL",
+        help=f"A model or study file (.toml, .POMDP), or module:object of your own code. {_RUNS}",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help=f"Check against this model's range and transitions. {_RUNS}",
     ),
 ]
 OwnModel = Annotated[
@@ -32,7 +32,8 @@ OwnModel = Annotated[
     typer.Option(
         "--model",
         metavar="MODEL",
-        help="The model that was fitted, module:object, where it is your own code.",
+        help="The model that was fitted, where it is your own code: module:object, or the study "
+        f"file that names it. {_RUNS}",
     ),
 ]
 PriorText = Annotated[
@@ -53,9 +54,12 @@ GridText = Annotated[
 
 # ---- the data ----------------------------------------------------------------------------------
 
+_ROWS = "One row for each agent and period: .csv, .parquet, .dta"
 DataArgument = Annotated[
-    Path,
-    typer.Argument(metavar="DATA", help="One row for each agent and period: .csv, .parquet, .dta."),
+    Path | None, typer.Argument(metavar="DATA", help=f"{_ROWS}; if not that of the study file.")
+]
+DataOrStudy = Annotated[
+    Path, typer.Argument(metavar="DATA", help=f"{_ROWS}; or a study file (.toml) that names it.")
 ]
 Agent = Annotated[str | None, typer.Option(metavar="COL", help="The column of agents.")]
 Time = Annotated[str | None, typer.Option(metavar="COL", help="The column of periods.")]

@@ -10,15 +10,18 @@ from pomdpfit.cli._common import Usage, say
 if TYPE_CHECKING:
     from pomdpfit._estimate import Estimate
 
-_MEND = "its model is code of your own, which is not stored: name it with --model module:object"
+_MEND = (
+    "its model is code of your own, which is not stored: name it with --model module:object, or "
+    "with --model and the model file that names it"
+)
 
 
 def load_fit(path: Path, model: str | None) -> "Estimate":
     """The fit with its model: a ready one as it was stored, one's own where it is named."""
-    from pomdpfit.cli._models import own_model
+    from pomdpfit.cli._models import model_alone
     from pomdpfit.storage import load
 
-    return load(path, own_model(model))
+    return load(path, model_alone(model))
 
 
 def load_whole_fit(path: Path, model: str | None) -> "Estimate":

@@ -42,11 +42,14 @@ def simulate(
     from pomdpfit._simulate import simulate as draw
     from pomdpfit._write import write_atomically
     from pomdpfit.baselines import MDP
-    from pomdpfit.cli._choices import read_grid, with_prior, with_theta
+    from pomdpfit.cli._choices import chosen, with_prior, with_theta
     from pomdpfit.cli._models import read_model
+    from pomdpfit.cli._study import as_text, require_other_file, study_options
     from pomdpfit.streaming import simulate_parquet
 
     prepare()
+    study = study_options(model)
+    require_other_file(out, study, model)
     spec = with_theta(with_prior(read_model(model), prior), theta)
     if isinstance(spec.model, MDP):
         raise Usage(
@@ -54,10 +57,10 @@ def simulate(
             "EngineReplacement with conditions = 1, or a pf.Model of one hidden state."
         )
     options: dict[str, Any] = {"agents": agents, "periods": periods, "seed": seed, "z0": z0}
-    options |= {"prior": spec.prior, "grid": read_grid(grid)}
+    options |= {"prior": spec.prior, **chosen(grid=grid)}
     if out.suffix:
         frame = cast(Panel, draw(spec.model, spec.theta, **options)).to_frame()
-        write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+        write_atomically(out, as_text(frame, spec.model, study))
         rows = len(frame)
     else:
         scan = simulate_parquet(spec.model, spec.theta, out, **options)
@@ -67,7 +70,7 @@ def simulate(
         print_json({"out": out, "rows": rows, "theta": spec.theta, **facts})
         return
     typer.echo(f"{rows} rows of {agents} agents, drawn with seed {seed}: {out}")
-    typer.echo(
-        f"read it with: pomdpfit fit {model} {out} --agent agent --time time --observation z "
-        "--action a"
-    )
+    columns = {"agent": "agent", "time": "time", "observation": "z", "action": "a"}
+    named = {name: c for name, c in columns.items() if name not in study or not out.suffix}
+    options_for = "".join(f" --{name} {column}" for name, column in named.items())
+    typer.echo(f"read it with: pomdpfit fit {model} {out}{options_for}")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pomdpfit._errors import ModelError
+from pomdpfit._nearest import nearest
 from pomdpfit._params import ParameterSpace
 from pomdpfit._types import Theta
 
@@ -25,7 +26,7 @@ def check_dollars(space: ParameterSpace, dollars: Dollars | None) -> None:
         if name not in space.names:
             raise ModelError(
                 f"dollars names {name!r}, which is no entry of theta; there are "
-                f"{', '.join(space.names)}."
+                f"{', '.join(space.names)}.{nearest(str(name), space.names)}"
             )
     amount = next(iter(dollars.values())) if isinstance(dollars, Mapping) else dollars
     if not np.isfinite(amount) or amount <= 0:

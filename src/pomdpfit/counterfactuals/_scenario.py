@@ -160,5 +160,6 @@ def moved(space: ParameterSpace, theta: Theta, move: Move | None) -> dict[str, A
             where = space.parameters[owner].entry_names(owner) == name
             new[owner] = np.where(where, float(value), new[owner])
         else:
+            space.require_name(name, "the change")
             new[name] = np.asarray(value, dtype=float)
     return dict(space.check(new))

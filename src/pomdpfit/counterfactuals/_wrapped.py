@@ -10,6 +10,7 @@ from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._labels import action_names
 from pomdpfit._model import Model
+from pomdpfit._nearest import nearest
 from pomdpfit._params import Parameter
 from pomdpfit._shocks import AbstractShock
 from pomdpfit._types import ArrayLike, Bool, Float, Theta
@@ -118,6 +119,7 @@ def action_number(action: str | int, names: Sequence[str]) -> int:
         return int(action)
     raise ModelError(
         f"there is no action {action!r}; the actions are {', '.join(names)} (0..{len(names) - 1})."
+        f"{nearest(str(action), names)}"
     )
 
 

@@ -25,7 +25,7 @@ def pyarrow_parquet(path: str | Path) -> Any:
     return pyarrow.parquet
 
 
-def read_parquet(path: Path, columns: Columns) -> Table:
+def read_parquet(path: Path, columns: Columns, model: Any = None) -> Table:
     """The columns that are read; needs pyarrow."""
     pq = pyarrow_parquet(path)
 
@@ -34,9 +34,19 @@ def read_parquet(path: Path, columns: Columns) -> Table:
             columns.check(file.schema_arrow.names, str(path))
             _refuse_exploding(path, file.metadata.num_rows * len(columns.names))
             # Damaged text is noticed when it becomes Python's, so that belongs here too.
-            return Table.of_frame(file.read(columns=columns.names), columns, str(path))
+            return Table.of_frame(file.read(columns=columns.names), columns, str(path), model)
 
     return _read(path, read, "Parquet")
+
+
+def text_columns(path: Path) -> set[str]:
+    """The columns of a Parquet file that hold text, by the types that the file declares."""
+    import pyarrow as pa
+
+    is_text = lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    schema = _read(path, lambda: pyarrow_parquet(path).read_schema(path), "Parquet")
+    plain = {f.name: getattr(f.type, "value_type", f.type) for f in schema}  # of a dictionary
+    return {name for name, kind in plain.items() if is_text(kind)}
 
 
 def _refuse_exploding(path: Path, values: int) -> None:
@@ -48,7 +58,7 @@ def _refuse_exploding(path: Path, values: int) -> None:
         )
 
 
-def read_stata(path: Path, columns: Columns) -> Table:
+def read_stata(path: Path, columns: Columns, model: Any = None) -> Table:
     """The columns that are read.
 
     Numbers stay numbers, also where the file has value labels for them; the value labels are read
@@ -74,7 +84,7 @@ def read_stata(path: Path, columns: Columns) -> Table:
         frame = frame.assign(**{name: named[name].astype(object) for name in by_name})
     # Stata writes no text as an empty text.
     frame = frame[columns.names].replace({"": None})
-    return Table.of_frame(frame, columns, str(path))
+    return Table.of_frame(frame, columns, str(path), model)
 
 
 def _read(path: Path, read: Any, kind: str) -> Any:

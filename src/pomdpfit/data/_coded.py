@@ -17,6 +17,8 @@ _SIGNED, _UNSIGNED = (nw.Int8, nw.Int16, nw.Int32, nw.Int64), (nw.UInt8, nw.UInt
 _NUMBERS = (*_SIGNED, *_UNSIGNED, nw.UInt64, nw.Float32, nw.Float64, nw.Boolean)
 _DATES = (nw.Date, nw.Datetime, nw.Duration)
 _EXTENSIONS = (pd.StringDtype, pd.CategoricalDtype, pd.PeriodDtype)
+# Words that often stand for no value; none of them is read as such unless the caller says so.
+ABSENT = {"na", "n/a", "nan", "null", "none", ".", "-", "missing", "#n/a", "<na>", "nat"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +128,16 @@ def _plain(value: Any) -> Any:
 def is_missing(value: Any) -> bool:
     """None, NaN, NaT or NA."""
     return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+
+
+def is_whole(value: Any, bound: int = 2**63) -> bool:
+    """A whole number that fits 64 bits; booleans and text are none."""
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, int | np.integer):
+        return abs(int(value)) < bound
+    is_float = isinstance(value, float | np.floating)
+    return is_float and float(value).is_integer() and abs(float(value)) < bound
 
 
 def objects(values: Sequence[Any]) -> np.ndarray:

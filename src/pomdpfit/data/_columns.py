@@ -61,9 +61,10 @@ def _require(name: str, there: Sequence[str], source: str, advice: str) -> None:
     if count == 0:
         words = [str(other) for other in there]
         hint = nearest(str(name), words) or advice
-        raise PanelError(f"{source} has no column {name!r}; it has {_listed(words)}.{hint}")
+        raise PanelError(f"{source} has no column {name!r}; it has {listed(words)}.{hint}")
 
 
-def _listed(words: Sequence[str], most: int = 20) -> str:
+def listed(words: Sequence[str], most: int = 20) -> str:
+    """The first of them, each cut to a length that fits a line."""
     shown = ", ".join(word if len(word) <= 60 else f"{word[:60]}..." for word in words[:most])
     return shown + (f" and {len(words) - most} more" if len(words) > most else "")

@@ -11,6 +11,7 @@ from pomdpfit._errors import PanelError
 from pomdpfit._types import Bool, Int
 from pomdpfit.data._coded import Coded, is_missing
 from pomdpfit.data._columns import Columns
+from pomdpfit.data._model_words import with_model_words
 
 _SHOWN = 5  # bad rows that a message names
 _LONGEST = 60  # characters of a value that it shows
@@ -26,9 +27,10 @@ class Table:
     place: str = "row"
     source: str = ""
     notes: tuple[str, ...] = ()
+    from_model: frozenset[str] = frozenset()  # "observations", "actions": labels not listed
 
     @classmethod
-    def of_frame(cls, frame: Any, columns: Columns, source: str = "") -> "Table":
+    def of_frame(cls, frame: Any, columns: Columns, source: str = "", model: Any = None) -> "Table":
         """The columns of a pandas, polars or arrow frame."""
         name = source or "the frame"
         try:
@@ -41,7 +43,9 @@ class Table:
         if len(table) == 0:
             raise PanelError(f"{name} is empty: it has no rows.")
         data = {column: Coded.of_series(table[column]) for column in columns.names}
-        return cls(columns, data, np.arange(len(table)), source=source)
+        columns, from_model = with_model_words(columns, data, model)
+        rows = np.arange(len(table))
+        return cls(columns, data, rows, source=source, from_model=from_model)
 
     def __len__(self) -> int:
         return len(self.rows)

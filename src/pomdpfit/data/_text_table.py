@@ -5,6 +5,7 @@ import operator
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pomdpfit._errors import PanelError
 from pomdpfit.data._coded import Coded, objects
 from pomdpfit.data._columns import Columns
 from pomdpfit.data._lines import Lines
+from pomdpfit.data._model_words import with_model_words
 from pomdpfit.data._table import Table, shown
 from pomdpfit.data._text_values import Missing, typed_columns
 
@@ -22,7 +24,7 @@ _OTHER_DELIMITERS = {",": "','", ";": "';'", "\t": "'\\t'", "|": "'|'"}
 
 
 def read_text(
-    path: Path, columns: Columns, encoding: str, delimiter: str, missing: Missing
+    path: Path, columns: Columns, encoding: str, delimiter: str, missing: Missing, model: Any = None
 ) -> Table:
     """The columns that are read, as values, with the line on which each row begins."""
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -53,10 +55,11 @@ def read_text(
         name: Coded(objects(list(field)), np.array(field.codes))
         for name, field in zip(columns.names, fields, strict=True)
     }
+    columns, from_model = with_model_words(columns, text, model)
     data, notes = typed_columns(text, columns, missing)
     if blank:
         notes.append(f"{blank} blank lines were skipped")
-    return Table(columns, data, np.array(rows), "line", str(path), tuple(notes))
+    return Table(columns, data, np.array(rows), "line", str(path), tuple(notes), from_model)
 
 
 class _Field(dict):

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._errors import PanelError
+from pomdpfit._nearest import closest
 from pomdpfit._types import Bool, Float, Int
-from pomdpfit.data._coded import Coded, is_missing
-from pomdpfit.data._table import Table
+from pomdpfit.data._coded import ABSENT, Coded, is_missing, is_whole
+from pomdpfit.data._columns import listed
+from pomdpfit.data._table import Table, shown
 
 # Year first: nobody can tell the day from the month in 01/02/2020.
 _CLOCK = r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
@@ -18,7 +20,7 @@ _DATE = re.compile(rf"[0-9]{{4}}(-[0-9]{{2}}(-[0-9]{{2}}({_CLOCK})?)?)?")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}([, '\u00a0\u2009\u202f][0-9]{3})+(\.[0-9]*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_ABSENT = {"na", "n/a", "nan", "null", "none", ".", "-", "missing", "#n/a", "<na>", "nat"}
+_NEAREST = 3  # wrong labels whose nearest ones a message names
 _FARTHEST = 2**62  # so that differences of periods fit 64 bits
 
 
@@ -107,11 +109,35 @@ def codes(
         table.refuse(negative, column, "is negative; codes count from 0")
     else:
         bad = values.where(lambda v: not is_missing(v) and not _listed(v, number))
-        table.refuse(
-            bad, column, f"is not one of {argument}={list(() if labels is None else labels)}"
-        )
+        if bad.any():
+            table.refuse(bad, column, _why_no_label(values[bad].distinct, table, argument, labels))
         each = [-1 if is_missing(v) else number[_key(v)] for v in values.distinct]
     return np.array(each)[values.code]
+
+
+def _why_no_label(
+    wrong: np.ndarray, table: Table, argument: str, labels: Sequence[Hashable] | None
+) -> str:
+    """Which labels there are, and which of them were probably meant."""
+    known = [] if labels is None else list(labels)
+    words, texts = [str(label) for label in known], [v for v in wrong if isinstance(v, str)]
+    of_model = argument in table.from_model
+    there = f"the model's {argument}: {listed(words)}" if of_model else f"{argument}={known}"
+    near = {value: close for value in texts if (close := closest(value, words)) is not None}
+    pairs = [f"{close!r} for {shown(value)}" for value, close in list(near.items())[:_NEAREST]]
+    if len(wrong) == 1 and near:
+        pairs = [repr(close) for close in near.values()]
+    hint = f" (did you mean {', '.join(pairs)}?)" if pairs else ""
+    absent = next((value for value in texts if value.lower() in ABSENT), None)
+    return f"is not one of {there}{hint}{'' if absent is None else _no_value(absent)}"
+
+
+def _no_value(word: str) -> str:
+    """What to do about a word that may stand for no value."""
+    return (
+        f"; if it stands for no value leave the cell empty (or say missing=['', {word!r}] to "
+        "pf.read_panel)"
+    )
 
 
 def numbers(table: Table, column: str) -> Float[np.ndarray, "n"]:
@@ -163,22 +189,9 @@ def why_no_number(value: Any, wanted: str) -> str:
         why = "has spaces around it; remove them"
     elif wanted == "number" and _DECIMAL_COMMA.fullmatch(value):
         why = f"has a decimal comma; write {value.replace(',', '.')}"
-    elif value.lower() in _ABSENT:
-        why += (
-            f"; if it stands for no value leave the cell empty (or say missing=['', {value!r}] to "
-            "pf.read_panel)"
-        )
+    elif value.lower() in ABSENT:
+        why += _no_value(value)
     return why
-
-
-def is_whole(value: Any, bound: int = 2**63) -> bool:
-    """A whole number that fits 64 bits; booleans and text are none."""
-    if isinstance(value, bool | np.bool_):
-        return False
-    if isinstance(value, int | np.integer):
-        return abs(int(value)) < bound
-    is_float = isinstance(value, float | np.floating)
-    return is_float and float(value).is_integer() and abs(float(value)) < bound
 
 
 def _numbering(labels: Sequence[Hashable] | None, argument: str) -> dict[Hashable, int] | None:

@@ -1,4 +1,4 @@
-"""Models in TOML files: data only, from which no code is ever run."""
+"""Models in TOML files: data only, unless the caller lets a file name a module to import."""
 
 from pomdpfit.model_files._read import read_model
 from pomdpfit.model_files._specification import Specification

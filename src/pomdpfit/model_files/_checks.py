@@ -1,6 +1,7 @@
 """Checks of what a file says: every refusal names the key, the value found and the mend."""
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,15 @@ from pomdpfit._nearest import nearest
 from pomdpfit._shown import shown
 
 _DEEPEST = 8  # lists in lists: a kernel has five
+_LONGEST_KEY, _LONGEST_LINE = 80, 400  # that are looked for in the text of a file
+
+
+class UnknownKeyError(ModelError):
+    """A key that a file may not hold; the line on which it stands is found by the reader."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
@@ -19,9 +29,25 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], place: str) -> No
     for key in given:
         if key not in known:
             there = f"it can hold {', '.join(known)}" if known else "it takes none"
-            raise ModelError(
-                f"{place} has an unknown key {shown(key)}; {there}.{nearest(key, known)}"
-            )
+            hint = nearest(key, known)
+            raise UnknownKeyError(f"{place} has an unknown key {shown(key)}; {there}.{hint}", key)
+
+
+def line_of(key: str, text: str) -> str:
+    """ ", line 12" where the key stands on one line of a TOML text alone; "" where that is unclear.
+
+    A key is followed by an equals sign, or stands in the header of a table.
+    """
+    plain = re.escape(key) if len(key) <= _LONGEST_KEY else ""
+    quoted = f"(?:{plain}|\"{plain}\"|'{plain}')"
+    assigned, header = (
+        rf"(?<![\w.\"'-]){quoted}[ \t]*=",
+        rf"^[ \t]*\[[^=]*(?<![\w-]){quoted}[ \t]*\]",
+    )
+    stands = re.compile(f"{assigned}|{header}")
+    numbered = [(k, line.partition("#")[0]) for k, line in enumerate(text.splitlines(), 1)]
+    lines = [k for k, line in numbered if len(line) <= _LONGEST_LINE and stands.search(line)]
+    return f", line {lines[0]}" if plain and len(lines) == 1 else ""
 
 
 def table(content: dict[str, Any], key: str) -> dict[str, Any]:

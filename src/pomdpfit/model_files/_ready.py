@@ -1,6 +1,7 @@
-"""The ready models by name, their options, and the tables of the tabular one."""
+"""The model that a file names, with its options, and the tables of the tabular one."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pomdpfit._nearest import nearest
 from pomdpfit._shown import shown
 from pomdpfit.baselines import BusEngine
 from pomdpfit.model_files._checks import array, number, refuse_unknown, table
+from pomdpfit.model_files._own import is_own_name, own_model
 from pomdpfit.models import EngineReplacement, EquipmentInspection, Tabular, Tiger
 from pomdpfit.models._sizes import MOST_BINS, within_memory
 
@@ -19,34 +21,54 @@ READY: dict[str, type] = {
 _KINDS = {int: "a whole number", float: "a number", str: "a text"}
 
 
-def ready_model(content: dict[str, Any]) -> tuple[Any, dict[str, np.ndarray]]:
-    """The model that a file names, with its options; and theta, where it has [tables]."""
-    cls = _class(content)
-    options = _options(cls, table(content, "options"))
+def named_model(
+    content: dict[str, Any], folder: Path | None = None
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """The model that a file names, with its options; and theta, where it has [tables].
+
+    A module:object is imported only where the folder of the file is given.
+    """
+    name = _name(content)
+    if "tables" in content and name != "Tabular":
+        raise ModelError(
+            f'[tables] is for model = "Tabular", not {shown(name)}: start values go in [theta].'
+        )
+    options = table(content, "options")
+    if name not in READY:
+        if folder is None:
+            raise ModelError(
+                f"model = {shown(name)} is code of your own, which pf.read_model does not run "
+                "unless it is told to: pass own_code=True if you trust that module."
+            )
+        return own_model(name, folder, options), {}
+    cls = READY[name]
+    options = _options(cls, options)
     if "tables" not in content:
         return within_memory(cls(**options)), {}
-    if cls is not Tabular:
-        raise ModelError(
-            f'[tables] is for model = "Tabular", not {cls.__name__}: start values go in [theta].'
-        )
     return _from_tables(table(content, "tables"), options)
 
 
-def _class(content: dict[str, Any]) -> type:
+def _name(content: dict[str, Any]) -> str:
+    """The name of a ready model, or module:object."""
     names = ", ".join(READY)
     if "model" not in content:
-        raise ModelError(f"the key model is missing: it names a ready model, one of {names}.")
+        raise ModelError(
+            f"the key model is missing: it names a ready model, one of {names}, or one of your "
+            'own, such as model = "pumps:Pump".'
+        )
     name = content["model"]
     if not isinstance(name, str):
         raise ModelError(f'model must be a name, such as model = "Tiger", but it is {shown(name)}.')
-    if ":" in name:
+    if name not in READY and not is_own_name(name):
+        if ":" in name:
+            raise ModelError(
+                f"model = {shown(name)} is not module:object, two dotted names with a colon "
+                'between them, such as model = "pumps:Pump" for the class Pump in pumps.py.'
+            )
         raise ModelError(
-            f"model = {shown(name)}: a module:object is given on the command line alone, not "
-            f"in a file, since files run no code. Here stands a ready model, one of {names}."
+            f"model = {shown(name)} is none of {names}, nor module:object.{nearest(name, READY)}"
         )
-    if name not in READY:
-        raise ModelError(f"model = {shown(name)} is none of {names}.{nearest(name, READY)}")
-    return READY[name]
+    return name
 
 
 def _options(cls: type, given: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pomdpfit._errors import ModelError, PomdpfitError
 from pomdpfit._nearest import nearest
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior, AgentPriors, CommonPrior, KnownPrior, StationaryPrior
-from pomdpfit._shown import shown
+from pomdpfit._shown import cut, shown
 from pomdpfit.baselines import MDP
 from pomdpfit.model_files._checks import array, number, refuse_unknown
 from pomdpfit.model_files._specification import as_arrays, states_of
@@ -109,10 +109,15 @@ def read_prior(given: Any, model: Any) -> AbstractPrior:
     if isinstance(given, str):
         given = {"kind": given}
     if not isinstance(given, dict):
-        raise ModelError(f"prior must be a name or a table, but it is {shown(given)}.")
+        belief = ", ".join(map(str, given)) if isinstance(given, list) else ""
+        hint = f" {_as_table('known', belief)}" if belief else ""
+        raise ModelError(f"prior must be a name or a table, but it is {shown(given)}.{hint}")
     kind = given.get("kind")
     if not isinstance(kind, str) or kind not in PRIORS:
         hint = nearest(kind, PRIORS) if isinstance(kind, str) else ""
+        if isinstance(kind, str) and set(kind) & set(":,"):  # as on the command line
+            name, _, values = kind.rpartition(":")
+            hint = f" {_as_table(name, values)}" if name in {"", *PRIORS} else hint
         raise ModelError(
             f"[prior] kind must be one of {', '.join(PRIORS)}, not {shown(kind)}.{hint}"
         )
@@ -120,6 +125,12 @@ def read_prior(given: Any, model: Any) -> AbstractPrior:
     if isinstance(model, MDP):
         raise ModelError("a fully observed model takes no prior: leave [prior] out.")
     return _MAKERS[kind](given, model)
+
+
+def _as_table(kind: str, values: str) -> str:
+    """How a prior is written in a file."""
+    given = f"nodes = {cut(values)}" if kind == "stationary" else f"belief = [{cut(values)}]"
+    return f'Write prior = {{kind = "{kind or "known"}", {given}}}.'
 
 
 def _known(given: Mapping[str, Any], model: Any) -> AbstractPrior:

@@ -11,6 +11,7 @@ from pomdpfit._constraints import Interval
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Model
+from pomdpfit._nearest import nearest
 from pomdpfit._params import Covariate, Parameter
 from pomdpfit._shocks import AbstractShock
 from pomdpfit._types import ArrayLike, Float, Theta
@@ -51,6 +52,7 @@ class Grouped(Model):
         if unknown:
             raise ModelError(
                 f"there is no parameter named {unknown[0]!r}; there are {', '.join(inner)}."
+                f"{nearest(str(unknown[0]), inner)}"
             )
         if "group" in inner:
             raise ModelError("the model has a parameter named 'group' already.")

@@ -128,6 +128,8 @@ def _codes(
 
     if column.null_count and not missing:
         raise NotClean
+    if pa.types.is_dictionary(column.type):  # what pandas makes of a categorical column
+        column = column.dictionary_decode()
     if labels is not None:
         try:
             listed = pa.array(list(labels), type=column.type)

@@ -1,14 +1,18 @@
 """One pass through a data set: every row is checked, and what all files have in common is found."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pomdpfit._errors import PanelError
 from pomdpfit._parallel import run_parallel
 from pomdpfit._progress import Progress, callback
+from pomdpfit.data._binary_tables import text_columns
 from pomdpfit.data._columns import Columns
+from pomdpfit.data._model_words import words_of
 from pomdpfit.streaming._partition import Partition, partition_panels, survey
 from pomdpfit.streaming._scan import CHUNK_ROWS, PanelScan
 
@@ -19,6 +23,7 @@ def scan_parquet(
     entry: int | Mapping[Hashable, int],
     n_jobs: int | None,
     progress: Progress | bool | None,
+    model: Any = None,
 ) -> PanelScan:
     """The data set in a folder (or file), with its files in the order of their names."""
     if columns.group is not None and columns.groups is None:
@@ -27,6 +32,7 @@ def scan_parquet(
             "need have all of them."
         )
     files = _files(Path(path))
+    columns = _with_model_words(columns, files[0], model)
     tell = callback(progress)
     tell("scan", 0, len(files))
     found: list[Partition] = []
@@ -37,6 +43,18 @@ def scan_parquet(
     scan = PanelScan(str(path), columns, tuple(found), entry)
     _refuse_agents_in_two_files(scan)
     return scan
+
+
+def _with_model_words(columns: Columns, file: Path, model: Any) -> Columns:
+    """The columns with the model's labels for those that hold text in this file."""
+    words = words_of(columns, model)
+    if not words:
+        return columns
+    textual = text_columns(file)
+    found: dict[str, Any] = {
+        f"{k}s": labels for k, labels in words.items() if getattr(columns, k) in textual
+    }
+    return dataclasses.replace(columns, **found)
 
 
 def _files(path: Path) -> Sequence[Path]:
