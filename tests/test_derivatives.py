@@ -228,7 +228,9 @@ def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("make", ["engine", "leased", "nested"])
+@pytest.mark.parametrize(
+    "make", ["engine", "leased", pytest.param("nested", marks=pytest.mark.full)]
+)
 def test_scores_of_a_large_panel_are_those_of_a_small_one(make, monkeypatch):
     """All entries at once, against a few at a time; of some entries, and of all."""
     likelihood, theta = globals()[make]()

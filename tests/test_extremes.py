@@ -287,6 +287,7 @@ def test_rewards_of_any_size_neither_overflow_nor_lose_the_likelihood(size, beta
     assert gradient["stretch"] == pytest.approx(score, rel=1e-7)
 
 
+@pytest.mark.full
 def test_simulated_agents_take_the_better_action_where_rewards_are_huge():
     rng = np.random.default_rng(3)
     P, r = revealing_kernel(rng, 4, 2, 3), random_reward(rng, 4, 2, 3)
@@ -329,6 +330,7 @@ def test_an_engine_that_costs_a_million_to_replace():
 HIDDEN = pf.models.EngineReplacement(bins=8, increments=3, discount=0.95)
 
 
+@pytest.mark.full
 def test_so_does_one_whose_condition_is_hidden():
     theta = HIDDEN.example() | {"RC": 1e6, "cost": np.array([100.0, 500.0])}
     prior = pf.KnownPrior([0.25, 0.75])
@@ -583,6 +585,7 @@ def test_nor_have_the_other_ready_models(model):
     assert identical_states(model.primitives(model.example())) == []
 
 
+@pytest.mark.full
 def test_a_fit_of_the_papers_engine_warns_of_nothing_of_the_kind():
     panel = pf.Panel.from_arrays([[0, 2, 3, 0, 1]], [[0, 0, 1, 0]])
     options = {"prior": pf.KnownPrior([1.0, 0.0]), "grid": SMALL, "starts": 1, "progress": stop}

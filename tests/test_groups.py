@@ -150,7 +150,11 @@ PRECISE = {"xatol": 1e-5, "fatol": 1e-10, "maxiter": 2000}
 APART = 3e-4
 
 
-@pytest.mark.parametrize("estimator", [pf.Joint(), pf.TwoStage()], ids=["joint", "two stages"])
+@pytest.mark.parametrize(
+    "estimator",
+    [pytest.param(pf.Joint(), marks=pytest.mark.full), pf.TwoStage()],
+    ids=["joint", "two stages"],
+)
 def test_with_everything_of_its_own_each_group_is_estimated_by_itself(apart, pooled, estimator):
     est = estimate(grouped("RC", "stay"), pooled, estimator)
     assert est.converged

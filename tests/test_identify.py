@@ -202,6 +202,7 @@ def test_the_gauge_is_all_there_is(hidden):
     assert report.remedies.loc["agents with 2 independent priors", "dynamics: rank"] == 12
 
 
+@pytest.mark.full
 def test_the_gauge_is_known_where_only_some_parameters_move():
     """Agents first seen at z = 0 with two priors: what is left is the gauge at z = 1."""
     model, theta = tabular(2)
@@ -211,6 +212,7 @@ def test_the_gauge_is_known_where_only_some_parameters_move():
     assert report.remedies.loc["agents first seen at every z", "dynamics: rank"] == 12
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "grid", [pf.Smooth(11), pytest.param(pf.Linear(21), marks=pytest.mark.full)]
 )
@@ -245,6 +247,7 @@ class Ending(Shaped):
         return 3
 
 
+@pytest.mark.full
 def test_shaping_with_a_horizon():
     """All rewards free, nothing after the end: a constant added to each of them is not seen.
 
@@ -347,6 +350,7 @@ def test_structure_leaves_no_gauge():
 # ---- names, kernels, normalisations ---------------------------------------------------------
 
 
+@pytest.mark.full
 def test_states_can_be_renamed_where_nothing_names_them():
     model, theta = tabular(2)
     even = pf.KnownPrior([0.5, 0.5])

@@ -117,6 +117,7 @@ def test_p_values_are_uniform_under_the_null(p_values, name):
     assert stats.kstest(p_values[name], "uniform").pvalue > LEVEL
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TESTS)
 def test_a_test_at_five_percent_rejects_as_often(p_values, name):
     rejected = (np.array(p_values[name]) < 0.05).sum()
@@ -124,6 +125,7 @@ def test_a_test_at_five_percent_rejects_as_often(p_values, name):
     assert low <= rejected <= high
 
 
+@pytest.mark.full
 def test_a_chi_square_that_forgets_the_estimation_is_told(p_values):
     """Two of six sums vanish by the first-order conditions: the law above could fail."""
     assert stats.kstest(p_values["naive"], "uniform").pvalue < LEVEL

@@ -129,6 +129,7 @@ def test_docstrings_become_markup_by_their_layout(text, expected):
     assert bridge.to_rst(text, {"fit"}) == expected
 
 
+@pytest.mark.full
 def test_a_model_of_ones_own_reads_its_file(tmp_path, monkeypatch, capsys):
     """The first half of that page; the build runs all of it."""
     monkeypatch.chdir(tmp_path)
