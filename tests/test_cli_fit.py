@@ -151,7 +151,12 @@ def test_labels_and_dates_are_read():
     words = ["fit", "bus.toml", "labels.csv", *COLUMNS, "--json"]
     document = json.loads(invoke(*words, "--actions", "keep,replace", "--freq", "M").stdout)
     assert document["params"] == bus_fit().params.to_dict()
+    document = json.loads(invoke(*words, "--freq", "M").stdout)  # they are the model's
+    assert document["params"] == bus_fit().params.to_dict()
+    frame.assign(did=frame["did"].replace("keep", "stay")).to_csv("labels.csv", index=False)
     outcome = invoke("fit", "bus.toml", "labels.csv", *COLUMNS, "--freq", "M", code=1)
+    assert "is not one of the model's actions: keep, replace" in outcome.stderr
+    outcome = invoke("check", "labels.csv", *COLUMNS, "--freq", "M", code=1)  # by no model
     assert "is text, not a whole number; for labels say actions=" in outcome.stderr
 
 

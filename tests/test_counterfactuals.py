@@ -388,7 +388,7 @@ REFUSED = [
     (lambda e: pf.counterfactual(e), "nothing is different"),
     (
         lambda e: pf.counterfactual(e, {"costs": 1.0}),
-        "named 'costs'.*Did you mean 'cost'",
+        "names 'costs', which is no parameter.*Did you mean 'cost'",
     ),
     (lambda e: pf.counterfactual(e, {"stay": [0.5, 1.5]}), r"stay\[bad\] must lie in \[0, 1\]"),
     (lambda e: pf.counterfactual(e, {"increment[good, 0]": 0.9}), "must sum to 1"),
@@ -408,7 +408,7 @@ REFUSED = [
     (lambda e: pf.counterfactual(BUS, **KEEP), "a model needs its parameters: at=theta"),
     (lambda e: pf.counterfactual(BUS, **KEEP, at=THETA), "needs a prior"),
     (lambda e: pf.counterfactual(pf.baselines.BusEngine(), **KEEP), "not BusEngine"),
-    (lambda e: pf.demand_curve(e, "RD", [1.0], "replace"), "no parameter named 'RD'"),
+    (lambda e: pf.demand_curve(e, "RD", [1.0], "replace"), "names 'RD', which is no parameter"),
     (lambda e: pf.demand_curve(e, "stay", [1.0], "replace"), r"choose one of stay\[good\], st"),
     (lambda e: pf.demand_curve(e, "stay[bad]", [0.5, 1.2], 1), r"stay\[bad\] must lie in"),
     (lambda e: pf.demand_curve(e, "RC", [], "replace"), "list of different numbers"),
