@@ -101,7 +101,7 @@ def test_compilation_is_shown_as_such_while_it_lasts(impatient, capsys):
         time.sleep(0.2)
         lowered.compile()
         time.sleep(0.2)
-    said = ["compiling programs" in line for line in capsys.readouterr().err.splitlines()]
+    said = ["compiling (once" in line for line in capsys.readouterr().err.splitlines()]
     assert any(said)
     assert not any(said[-2:])
 

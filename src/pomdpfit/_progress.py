@@ -25,7 +25,7 @@ _R = TypeVar("_R")
 Progress = Callable[[str, int, int], None]
 
 RESUMED = "resumed: "  # messages that begin so are lines, not counts
-_COMPILING = "compiling programs (once for a model and a panel's shape)"
+_COMPILING = "compiling (once for a model and a panel's shape)"
 
 _PATIENCE = 5.0  # seconds before the first line where there is no terminal
 _INTERVAL = 10.0  # seconds between lines

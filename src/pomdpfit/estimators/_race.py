@@ -92,7 +92,8 @@ def _run_stage_apart(
 
     def step(number: int, value: float, gain: float) -> None:
         """Report a step of the search; workers cannot."""
-        start = ", ".join(paths[ahead[len(moved)]].origins)
+        first, *others = paths[ahead[len(moved)]].origins
+        start = f"{first} and {len(others)} more" if others else first
         say(len(moved), detail=f"{start}: step {number}, log-likelihood {value:.2f}")
 
     each_step = step if find_engine(n_jobs).here else None
