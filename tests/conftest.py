@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.getoption("markexpr") == "study":
         return
+    gc.set_threshold(100_000, 20, 50)  # tracing makes objects by the million, which stay
     flags = os.environ.get("XLA_FLAGS", "")
     if "optimization_level" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_QUICK}".strip()
