@@ -32,27 +32,27 @@ _REPLICATES = 200
 
 def rows(size: Size) -> list[Row]:
     """Seconds in batches of eight over seconds one after the other: the default is the quicker."""
-    scale, replicates = ("full", _REPLICATES) if size == FULL else ("tiny", 2)
-    found = []
-    for case in _CASES if size == FULL else list(_CASES)[:1]:
-        for count in (0, replicates):
-            what = f"{case}, fit" + (f" and {count} bootstrap replicates" if count else "")
-            try:
-                one, eight = (
-                    run_module("benchmarks.batches", scale, case, batch, str(count))
-                    for batch in ("1", "8")
-                )
-            except ProcessError as error:
-                found.append(Row(what, None, "times", note=str(error)))
-                continue
-            note = (
-                f"cold: {one['first']:.0f} s one after the other, {eight['first']:.0f} s in "
-                f"batches; compiled: {one['second']:.1f} and {eight['second']:.1f} s"
-            )
-            target = None if count else 1.0
-            ratio = eight["first"] / one["first"]
-            found.append(Row(what, ratio, "times", target, at_least=True, note=note))
-    return found
+    small, large = _CASES
+    if size != FULL:
+        return [_row("tiny", small, 0)]
+    return [_row("full", small, 0), _row("full", small, _REPLICATES), _row("full", large, 0)]
+
+
+def _row(scale: str, case: str, replicates: int) -> Row:
+    what = f"{case}, fit" + (f" and {replicates} bootstrap replicates" if replicates else "")
+    try:
+        one, eight = (
+            run_module("benchmarks.batches", scale, case, batch, str(replicates))
+            for batch in ("1", "8")
+        )
+    except ProcessError as error:
+        return Row(what, None, "times", note=str(error))
+    note = (
+        f"cold: {one['first']:.0f} s one after the other, {eight['first']:.0f} s in batches; "
+        f"compiled: {one['second']:.1f} and {eight['second']:.1f} s"
+    )
+    ratio = eight["first"] / one["first"]
+    return Row(what, ratio, "times", None if replicates else 1.0, at_least=True, note=note)
 
 
 def estimate(case: str, batch: int | None, replicates: int, *, tiny: bool) -> None:
