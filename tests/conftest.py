@@ -15,7 +15,7 @@ import pytest
 from pomdpfit.programs import forget_programs
 
 _QUICK = "--xla_backend_optimization_level=0"
-_MOST_MAPS = 20_000  # memory maps of a process; Linux allows 65530, compiled code takes many
+_MOST_MAPS = 40_000  # memory maps of a process; Linux allows 65530, compiled code takes many
 
 
 def pytest_configure(config: pytest.Config) -> None:

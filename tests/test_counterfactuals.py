@@ -213,6 +213,7 @@ def test_differences_do_not_depend_on_the_mean_of_the_shocks():
     np.testing.assert_allclose(gaps[0], gaps[1], atol=1e-9)
 
 
+@pytest.mark.full
 def test_what_is_reported_is_what_was_solved():
     move = {"RC": 4.0, "cost[bad]": 900.0}
     found = pf.counterfactual(BUS, move, at=THETA, z0=[1, 1, 3], prior=NEW, grid=GRID)

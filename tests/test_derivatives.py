@@ -159,6 +159,7 @@ def test_tiger_score_equals_differences():
     assert_gradient_equals_differences(likelihood, theta)
 
 
+@pytest.mark.full
 def test_equipment_score_equals_differences():
     """A piecewise linear value has a kink in theta wherever a next belief enters another cell.
 
@@ -422,7 +423,9 @@ def test_scores_of_agents_are_the_sums_of_those_of_their_rows(make):
     np.testing.assert_allclose(by_agent, by_row.sum(axis=1), atol=1e-12 * size, rtol=0)
 
 
-@pytest.mark.parametrize("make", [engine, leased, with_a_stationary_prior])
+@pytest.mark.parametrize(
+    "make", [engine, leased, pytest.param(with_a_stationary_prior, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("part", [Part.BOTH, Part.CHOICE, Part.OBSERVATION])
 def test_curvature_is_what_differences_of_gradients_say(make, part):
     """The Lagrangian at one solution, against a solution for each difference."""
@@ -466,6 +469,7 @@ def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
         assert np.abs(expected[name]).max() > 0, name
 
 
+@pytest.mark.full
 def test_a_derivative_whose_system_is_not_solved_is_refused(monkeypatch):
     """Nothing solves a system to a residual of zero."""
     monkeypatch.setattr(_linear, "_WORST_RESIDUAL", 0.0)

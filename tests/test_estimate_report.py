@@ -239,6 +239,7 @@ def test_residuals_of_a_fully_observed_model_are_those_of_one_hidden_state(obser
     np.testing.assert_allclose(residuals_of(observed), peer, atol=1e-10)
 
 
+@pytest.mark.full
 def test_others_are_compared(estimate, panel, observed, tmp_path):
     other = hidden_fit(panel, constraints="cost[good] = cost[bad]")
     html = written(estimate, tmp_path, others={EVIL: other})
@@ -274,6 +275,7 @@ def test_without_its_model_an_estimate_still_tells_what_it_knows(estimate, tmp_p
     assert "loaded without its model" in html
 
 
+@pytest.mark.full
 def test_heavier_diagnostics_come_when_they_are_asked_for(estimate, tmp_path):
     html = written(estimate, tmp_path, rank=True, profiles=["RC"])
     found = pf.identify(estimate).everything

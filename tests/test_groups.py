@@ -186,6 +186,7 @@ def test_with_everything_of_its_own_each_group_is_estimated_by_itself(apart, poo
     np.testing.assert_allclose(across, 0, atol=1e-6 * est.bse.max() ** 2)
 
 
+@pytest.mark.full
 def test_with_nothing_of_their_own_groups_are_one(apart, parts):
     stay = OWN["A"]["stay"]  # known, which saves compiling
     est = estimate(grouped(), parts["A"].with_groups(["A", "B", "B"] * 10), stay=stay)
@@ -602,6 +603,7 @@ def market_estimate():
     return pf.fit(MARKET, panel, pf.TwoStage(), prior=KNOWN_X0, grid=GRID, starts=1, fixed=fixed)
 
 
+@pytest.mark.full
 def test_a_fit_with_covariates_finds_what_made_the_data(market_estimate):
     est = market_estimate
     assert est.converged

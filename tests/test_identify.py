@@ -323,6 +323,7 @@ def test_the_scale_is_found():
     assert report.normalised.loc["scale of the shocks", "taken as"].startswith("estimated")
 
 
+@pytest.mark.full
 def test_what_is_never_met_is_said_to_be_so():
     """From z = 0 alone, in one period, the rows of z = 1 are not seen."""
     model, theta = tabular(2)

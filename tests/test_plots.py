@@ -116,6 +116,7 @@ def test_an_estimate_is_drawn_at_its_parameters(estimate, ax):
     ax.figure.canvas.draw()
 
 
+@pytest.mark.full
 def test_three_states_are_a_triangle(three, ax):
     model, solved = three
     plots.policy(solved, "inspect", z=2, model=model, ax=ax)

@@ -126,6 +126,7 @@ SIDES = {**TRUTH, "gain": np.array([1.5, 1.5])}
 HELD = {"gain[left]": 1.5, "seen": TRUTH["seen"]}
 
 
+@pytest.mark.full
 def test_an_entry_is_held_while_the_other_is_sampled_and_progress_is_told(panel):
     """By quadrature over the one that is free; five Monte Carlo errors, as above."""
     heard = []

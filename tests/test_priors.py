@@ -143,6 +143,7 @@ def own_priors(few):
     return pf.fit(BUS, few, prior=pf.AgentPriors(), grid=GRID, starts=1, fixed=REST, start=TRUTH)
 
 
+@pytest.mark.full
 def test_a_fit_with_a_prior_for_each_agent(few, own_priors):
     est = own_priors
     assert est.converged

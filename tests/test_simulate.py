@@ -234,6 +234,7 @@ def test_arguments_that_make_no_sense_are_refused(options):
         run(**options)
 
 
+@pytest.mark.full
 def test_a_solution_given_is_used_and_must_be_of_the_same_theta():
     model = pf.models.Tiger()
     theta, prior = model.example(), pf.KnownPrior([0.5, 0.5])

@@ -223,6 +223,7 @@ def test_bic_stays_with_one_where_there_is_one(observed):
     assert list(observed.best.index) == ["AIC", "BIC"]
 
 
+@pytest.mark.full
 def test_the_first_row_is_the_mdp_by_another_code(hidden):
     """Rust's nested fixed point knows nothing of hidden states; climbs end within 1e-6."""
     choice, _ = hidden
@@ -235,6 +236,7 @@ def test_the_first_row_is_the_mdp_by_another_code(hidden):
     assert fitted.llf == pytest.approx(choice.table.loc[1, "llf"], abs=1e-5)
 
 
+@pytest.mark.full
 def test_held_out_agents_are_scored_by_a_fit_to_the_others(hidden):
     """Again by Rust's code, on panels of the agents of each half."""
     choice, _ = hidden
@@ -257,6 +259,7 @@ def test_held_out_agents_are_scored_by_a_fit_to_the_others(hidden):
     assert choice.table.loc[2, "cv_gain_se"] == pytest.approx(gap.std() * np.sqrt(AGENTS))
 
 
+@pytest.mark.full
 def test_the_larger_model_is_never_below_the_smaller(hidden, observed):
     assert (hidden[0].lr["lr"] > -1e-6).all()
     for choice in (hidden[0], observed):
@@ -266,6 +269,7 @@ def test_the_larger_model_is_never_below_the_smaller(hidden, observed):
         assert not any("MISSED" in note for note in choice.notes)
 
 
+@pytest.mark.full
 def test_a_replicate_depends_on_seed_and_number_alone(hidden):
     choice, _ = hidden
     again = replicate(choice.estimates[1], choice.estimates[2], Starts(1, 1), 4, 1)
@@ -281,6 +285,7 @@ def test_processes_change_nothing(hidden):
     assert two.cost.n_jobs == 2
 
 
+@pytest.mark.full
 def test_the_cost_is_told_before_the_work_begins(hidden):
     choice, heard = hidden
     words = [what for what, _, _ in heard]
@@ -291,6 +296,7 @@ def test_the_cost_is_told_before_the_work_begins(hidden):
     assert heard[-1] == ("bootstrap, 1 against 2", 9, 9)
 
 
+@pytest.mark.full
 def test_words_and_picture(hidden):
     choice, _ = hidden
     text = " ".join(str(choice.summary()).split())
@@ -303,6 +309,7 @@ def test_words_and_picture(hidden):
     assert ratio.get_lines()[1].get_xdata()[0] == choice.table.loc[1, "lr"]
 
 
+@pytest.mark.full
 def test_a_missed_maximum_and_lost_panels_are_not_hidden(hidden):
     choice, _ = hidden
     low = dataclasses.replace(choice.estimates[2], terms=choice.estimates[1].terms - 0.1)

@@ -195,6 +195,7 @@ def assert_same_panel(panel, back):
 # ---- what comes back ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_joint_estimate_comes_back(joint, tmp_path):
     back = returned(joint, tmp_path)
     assert_same(joint, back)

@@ -246,6 +246,7 @@ def test_files_are_shared_by_processes_to_the_same_bits(scan, streamed):
     assert len(cloudpickle.dumps(streamed._work)) < 2 * len(sent)  # nothing that was found since
 
 
+@pytest.mark.full
 def test_a_streamed_fit_is_the_fit_of_the_panel(panel, scan, tmp_path):
     means = {**MEANS, "fixed": DYNAMICS, "start": TRUTH, "starts": 2}
     for estimator in (pf.Joint(), pf.TwoStage()):

@@ -204,6 +204,7 @@ def test_garbling_a_signal_never_helps(seed):
     assert -1e-10 <= worth["once"] <= worth["full"] + 1e-10
 
 
+@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_with_three_states_seeing_all_of_them_never_hurts(seed):
