@@ -196,6 +196,7 @@ def test_a_world_that_falls_apart_has_no_long_run():
 # ---- value -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_differences_do_not_depend_on_the_mean_of_the_shocks():
     """A constant on every reward is what shocks of another mean would be."""
     rng = np.random.default_rng(4)
@@ -237,6 +238,7 @@ def test_what_is_reported_is_what_was_solved():
     np.testing.assert_allclose(again.to_frame()["estimate"], table, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_another_discount_is_noted():
     found = pf.counterfactual(BUS, discount=0.5, at=THETA, prior=NEW, grid=GRID)
     assert float(found.solution.primitives.discount) == 0.5

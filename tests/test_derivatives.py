@@ -230,7 +230,8 @@ def test_scores_at_the_theta_of_a_slope_move_nothing_again(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "make", ["engine", "leased", pytest.param("nested", marks=pytest.mark.full)]
+    "make",
+    ["engine", *(pytest.param(name, marks=pytest.mark.full) for name in ("leased", "nested"))],
 )
 def test_scores_of_a_large_panel_are_those_of_a_small_one(make, monkeypatch):
     """All entries at once, against a few at a time; of some entries, and of all."""

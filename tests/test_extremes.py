@@ -566,6 +566,7 @@ def test_what_is_written_at_actions_that_cannot_be_taken_parts_nothing():
     assert identical_states(Table(P, r).primitives(at(0.9))) == []
 
 
+@pytest.mark.full
 @given(
     bins=st.integers(6, 12),
     increments=st.integers(2, 6),

@@ -382,6 +382,7 @@ def test_equal_states_are_named():
     assert "1 = 2" in str(report)
 
 
+@pytest.mark.full
 def test_rank_one_without_a_reset_is_no_reset():
     """Rows in proportion: the next belief forgets, but z' tells what was believed."""
     rng = np.random.default_rng(0)
@@ -421,6 +422,7 @@ def test_a_panel_tells_its_own_information():
 TWO_BY_AGENT = pf.KnownPrior(np.tile([[0.3, 0.7], [0.6, 0.4]], (150, 1)))
 
 
+@pytest.mark.full
 def test_too_many_sequences_are_simulated():
     model, theta = tabular(2)
     report = pf.identify(model, theta, pf.Design(6, EVERYWHERE), prior=ONE, limit=100)
@@ -466,6 +468,7 @@ def test_priors_that_a_design_cannot_have(prior, message):
         pf.identify(model, theta, pf.Design(2), prior=prior)
 
 
+@pytest.mark.full
 def test_names_are_taken_as_they_come():
     """A single name, a prior's parameter, and an unknown one."""
     model, theta = tabular(2)

@@ -288,6 +288,7 @@ def named():
     return Engine(bins=4, increments=2, discount=0.9)
 
 
+@pytest.mark.full
 def test_recovered_rewards_are_listed_and_drawn_by_name(named):
     theta, grid = named.example(), pf.Smooth(5)
     solution = pf.solve(named, theta, grid=grid)

@@ -141,6 +141,7 @@ def test_corners_of_the_triangle_are_one_apart():
     np.testing.assert_allclose(triangle_place([1 / 3] * 3), corners.mean(axis=0))
 
 
+@pytest.mark.full
 def test_lines_along_an_edge(three, ax):
     model, solved = three
     plots.policy(solved, 0, edge=("good", "failing"), z=[0], model=model, ax=ax)
