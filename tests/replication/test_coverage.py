@@ -10,6 +10,7 @@ import pomdpfit as pf
 from replication import coverage
 
 
+@pytest.mark.full
 def test_estimates_lie_within_their_errors_of_the_truth():
     """Two panels; 4.5 standard errors are exceeded once in 150,000 draws."""
     truth = coverage.truth_of("interior")
@@ -71,6 +72,7 @@ def test_near_the_boundary_the_summary_says_so():
     assert 0.2 < np.mean([name in row["Joint"]["boundary"] for row in rows]) < 0.7
 
 
+@pytest.mark.full
 def test_the_summary_of_a_boundary_estimate():
     panel = coverage.panel_of(coverage.NEAR_BOUNDARY, 3)
     with pytest.warns(pf.ConvergenceWarning, match="boundary"):

@@ -45,6 +45,7 @@ def test_rust_group_4_to_the_printed_digits(bins, discount):
             assert se[name] == pytest.approx(float(printed_se), rel=0.02)
 
 
+@pytest.mark.full
 def test_a_reading_on_the_edge_of_a_bin_decides_table_9():
     """Bus 4339 at 70,000 miles, 90 bins: floor(mileage / 5000) misses the likelihood by 5."""
     estimate = fit_sample(90, (1, 2, 3), 0.9999)
@@ -65,6 +66,7 @@ def test_rust_other_samples(bins, groups, discount):
             assert abs(ours - float(printed)) < 25 * 10**-decimals, (name, ours, printed)
 
 
+@pytest.mark.full
 def test_months_as_agents_have_the_same_likelihood():
     data = pf.datasets.rust1987(4, 90)
     model = pf.baselines.BusEngine(90, data.increments, reset=data.reset)
@@ -125,6 +127,7 @@ def test_the_published_maximum_is_not_the_highest(table3):
     assert ll.observation.sum() > table3.llf_observation + 40
 
 
+@pytest.mark.full
 def test_a_small_replication_of_group_4(tmp_path):
     page = reproduce(tmp_path, plan=TINY, only=["serial", "buses", "modes"], n_jobs=1)
     results = json.loads((page.parent / "results.json").read_text())
@@ -163,6 +166,7 @@ def test_the_whole_replication_twice_the_same(tmp_path):
     assert abs(nearest["llf - published"]) < 5
 
 
+@pytest.mark.full
 def test_the_real_buses_tell_every_parameter_apart(table3):
     """Locally, that is. Expected standard errors are within a factor of three of the fit's own."""
     report = pf.identify(table3)
