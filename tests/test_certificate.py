@@ -59,6 +59,7 @@ def test_the_truth_lies_inside_at_beliefs_between_nodes(fine, nodes):
     assert np.all(log_choice <= high)
 
 
+@pytest.mark.full
 def test_brackets_nest_as_the_grid_is_refined():
     model = engine()
     z, x = everywhere(model, 61)
@@ -77,6 +78,7 @@ def test_brackets_nest_as_the_grid_is_refined():
     assert widths[2] < widths[0] / 6
 
 
+@pytest.mark.full
 def test_full_bus_model_is_certified_to_a_thousandth_near_discount_one():
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
     solution = pf.solve(model, model.example())
@@ -94,6 +96,7 @@ def test_full_bus_model_is_certified_to_a_thousandth_near_discount_one():
     assert 0 < interval.width <= 2400 * bounds.difference_width
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{"reset": "increment"}, {"top": "replace"}])
 def test_other_resets_and_unavailable_actions_are_certified(options):
     model = engine(**options)
@@ -125,6 +128,7 @@ def test_one_hidden_state_brackets_the_mdp_up_to_rounding():
     assert np.max(high - low) < 1e-9
 
 
+@pytest.mark.full
 def test_three_states_have_level_brackets_and_a_reason():
     model = pf.models.EquipmentInspection()
     coarse, fine = (pf.certify(model, model.example(), nodes=n) for n in (9, 17))
@@ -138,6 +142,7 @@ def test_three_states_have_level_brackets_and_a_reason():
     assert fine.holds(pf.solve(model, model.example(), grid=pf.Linear(17)))
 
 
+@pytest.mark.full
 def test_without_a_reset_the_reason_is_given():
     rng = np.random.default_rng(1)
     kernel = rng.dirichlet(np.ones(4), size=(2, 2, 2)).reshape(2, 2, 2, 2, 2)

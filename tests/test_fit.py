@@ -249,6 +249,7 @@ def test_a_fit_that_runs_out_of_steps_does_not_claim_to_have_converged(panel):
     assert "optimiser=pf.BHHH(max_steps=...)" in est.reason  # a climb's advice, not a solver's
 
 
+@pytest.mark.full
 def test_a_direction_that_the_data_do_not_identify_is_named(panel):
     # Never replaced: RC could be anything above some value.
     keep = pf.Panel.from_arrays(np.tile(np.arange(6) % 3, (5, 1)) * 0, np.zeros((5, 5), dtype=int))
@@ -285,6 +286,7 @@ def test_refusals(panel, options, message):
         fit(panel, **options)
 
 
+@pytest.mark.full
 def test_freeing_the_discount(panel):
     est = fit(panel, free=["discount"], fixed={"cost": TRUTH["cost"]})
     assert "discount" in est.params.index

@@ -98,6 +98,7 @@ def test_the_models_rewards_are_not_looked_at_but_for_the_reference():
     assert "(given)" in got.summary()
 
 
+@pytest.mark.full
 def test_a_rewards_table_is_labelled_and_read_between_nodes():
     solution = pf.solve(ENGINE, RATES, grid=pf.Smooth(6))
     got = pf.invert_rewards(ENGINE, RATES, reference="replace", policy=solution)
@@ -191,6 +192,7 @@ def test_any_policy_inverts_as_the_closed_form_does_up_to_the_grid():
     assert gaps[1] < gaps[0] / 8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("scheme", "ratio"), [(pf.Linear, 3.0), (pf.Smooth, 8.0)])
 def test_with_a_policy_from_a_finer_grid_the_error_falls_as_the_scheme_has_it(scheme, ratio):
     """h^2 and h^4 would be 4 and 16 for each doubling."""
@@ -206,6 +208,7 @@ def test_with_a_policy_from_a_finer_grid_the_error_falls_as_the_scheme_has_it(sc
 # ---- what is normalised ------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("S", [2, 3])
 def test_wrong_rewards_of_the_reference_shape_all_others_by_a_potential(S):
     """r_0 + w moves V by c, c = w + beta E_0 c, and r_a by c - beta E_a c: linear, so exact."""
@@ -254,6 +257,7 @@ def test_choices_made_under_other_dynamics_bend_the_rewards():
     assert got.nonlinearity.to_numpy().max() > 1e-3
 
 
+@pytest.mark.full
 def test_choices_of_no_finite_horizon_spread_the_rewards_over_epochs():
     forever = random_table(2)
     policy = pf.solve(forever, at(BETA), grid=GRIDS[2]).values
