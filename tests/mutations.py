@@ -42,10 +42,8 @@ MUTATIONS = (
      "seen = pair * K + slot"),
     ("smoother: messages run forwards", "_belief.py",
      "find_moves(kernel, panel), reverse=True)", "find_moves(kernel, panel), reverse=False)"),
-    ("public update: the belief after an impossible z' is NaN", "_belief.py",
-     "belief = mass / jnp.where(possible, sigma, 1.0)[..., None]\n    return sigma, jnp.where("
-     "possible[..., None], belief, x)",
-     "return sigma, mass / sigma[..., None]"),
+    ("simulation: the agent's belief is not divided by sigma", "_belief.py",
+     "belief = mass / jnp.where(possible, sigma, 1.0)[..., None]", "belief = mass"),
     ("Bellman: rewards are discounted too", "_bellman.py",
      "return self.reward + self.primitives.discount * self.stencil(coefficients)",
      "return self.primitives.discount * (self.reward + self.stencil(coefficients))"),
