@@ -128,7 +128,6 @@ class Result(enum.IntEnum):
                 "more starts."
             ),
             Result.FLAT: (
-                "The log-likelihood does not change along a direction: these data do not identify "
-                "it. Fix a parameter, or add a restriction or data."
+                "These data do not identify it: fix a parameter, or add a restriction or data."
             ),
         }[self]

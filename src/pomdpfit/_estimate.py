@@ -22,7 +22,7 @@ from pomdpfit._summary_parts import facts_of, notes_of
 from pomdpfit._test_result import TestResult
 from pomdpfit._types import Float
 from pomdpfit.inference._functions import value_and_slope, wald_test
-from pomdpfit.inference._information import Information
+from pomdpfit.inference._information import Information, known_variances
 
 _NEAR = 2.0  # standard errors from a bound within which a normal interval is doubted
 
@@ -172,7 +172,9 @@ class Estimate:
     def standard_errors(self, kind: Any = None) -> pd.Series:
         """Of all entries in `params`: derived ones follow, those on a boundary have none."""
         J = self.information.jacobian
-        variance = np.einsum("np,pq,nq->n", J, self.cov_params(kind).to_numpy(), J)
+        cov, unknown = known_variances(J, self.cov_params(kind).to_numpy())
+        variance = np.einsum("np,pq,nq->n", J, cov, J)
+        variance = np.where(unknown, np.nan, variance)
         variance = np.where((variance > 0) | ~np.isfinite(variance), variance, np.nan)
         se = pd.Series(np.sqrt(variance), self.information.entries, name="std err")
         se[list(self.boundary)] = np.nan
@@ -248,8 +250,10 @@ class Estimate:
         whose names then stand in the table.
         """
         found, slope = value_and_slope(function, self.theta, self.information, self.space)
-        value, cov = found.to_numpy(), self.cov_params(kind).to_numpy()
+        value = found.to_numpy()
+        cov, unknown = known_variances(slope, self.cov_params(kind).to_numpy())
         se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
+        se = np.where(unknown, np.nan, se)
         half = ndtri(0.975) * se
         index = found.index if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}

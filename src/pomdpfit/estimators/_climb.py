@@ -7,7 +7,9 @@ starts as the outer product of the agents' scores (BHHH), is carried on by BFGS 
 gradients, and is taken anew from the scores as the maximum comes near, where it is the information
 matrix. Steps that fail are shortened by damping (Levenberg-Marquardt). The end is told by the gain
 that the model still promises: half the squared distance to the maximum in units of standard errors,
-which no change of units can alter.
+which no change of units can alter. Along directions in which no agent has a score (parameters that
+are not identified) that model has next to no curvature, and promises gains that never come. The
+search ends there when several steps have brought nothing and no other direction promises any.
 """
 
 from collections.abc import Callable, Generator
@@ -20,6 +22,7 @@ from pomdpfit._errors import Result
 from pomdpfit._types import Float
 from pomdpfit.estimators._quadratic import bounded_quadratic
 from pomdpfit.estimators._walk import Climb, Complete, Outer, Question, Slope, Walk, lost
+from pomdpfit.inference._information import null_directions
 
 _RIDGE = 1e-10  # of the diagonal: the outer product of few agents' scores is singular
 _ARMIJO = 1e-4
@@ -28,6 +31,9 @@ _LINGER = 0.3  # of the gain promised before: EM is slow from here
 _REFRESH = 1e-2  # the promised gain has fallen so far since the scores were last taken
 _REST = 5  # steps at least in between: scores cost as much as several gradients
 _NOISE = 1e-13  # of the log-likelihood: what rounding leaves of it
+# Over so many steps together the log-likelihood has risen by no more: see `_Ascent.only_flat` and
+# `_Ascent.stuck`.
+_PAUSE, _END = (5, 1e-6), (10, 1e-8)
 _FIRST_DAMPING = 0.1  # less shortens a step too little to tell
 _MAX_DAMPING = 1e10
 # An entry is left where it is if moving it by so many times its size (or one) could not matter.
@@ -54,6 +60,11 @@ class _Model:
     def take(self, outer: np.ndarray) -> None:
         """BHHH: B = sum_i w_i s_i s_i'."""
         self.B = _safe(outer)
+
+    def stay_along(self, directions: np.ndarray) -> None:
+        """Give B a curvature of one along some directions, in units of its diagonal."""
+        across = np.sqrt(np.diag(self.B))[:, None] * directions
+        self.B = self.B + across @ across.T
 
     def move_to(self, phi: np.ndarray) -> None:
         """The same B in the coordinates of the chart at phi."""
@@ -123,7 +134,13 @@ def climb(
         if (yield from ascent.arrived()):
             result = Result.FLAT if ascent.flat() else Result.CONVERGED
             break
+        if (yield from ascent.only_flat()):
+            result = Result.CONVERGED
+            break
         if ascent.steps >= max_steps:
+            break
+        if ascent.stuck():
+            result = Result.STALLED
             break
         if not (yield from ascent.advance()):
             result = Result.STALLED
@@ -158,6 +175,8 @@ class _Ascent:
         self.steps, self.damping, self.gain = 0, 0.0, np.inf
         self.fresh_gain, self.fresh_at, self.astray = np.inf, -1, False
         self.far = True  # for all that is known
+        self.fresh_B = self.model.B
+        self.flat_directions = np.zeros((self.size, 0))  # no agent's score was along them
         self.trace = [self.value]
 
     def arrived(self) -> Generator[Question, Any, bool]:
@@ -200,13 +219,44 @@ class _Ascent:
     def _take_scores(self, *, judge: bool) -> Generator[Question, Any, bool]:
         """B anew from the scores; if they were only to judge and say no, B stays what it was."""
         known = self.model.B
-        self.model.take((yield Outer(self.phi, self.model.chart.jacobian)))
+        outer = yield Outer(self.phi, self.model.chart.jacobian)
+        self.model.take(outer)
+        if not self.few:
+            self.flat_directions = null_directions(outer)
+        self.fresh_B = self.model.B
         small = self._promise()
         if judge and not small:
             self.model.B = known  # curvature that steps have taught leads on
             self.bold = self._step(0.0)
         self.fresh_gain, self.fresh_at = self.gain, self.steps
         return small
+
+    def only_flat(self) -> Generator[Question, Any, bool]:
+        """Whether steps bring nothing, and no gain is promised but along flat directions.
+
+        Flat are those in which no agent has a score, by scores taken here.
+        """
+        if not self.flat_directions.shape[1] or not self._paused(*_PAUSE):
+            return False
+        if self.fresh_at < self.steps:
+            if self.steps < self.fresh_at + _REST:
+                return False
+            yield from self._take_scores(judge=True)
+        known, self.model.B = self.model.B, self.fresh_B
+        self.model.stay_along(self.flat_directions)
+        _, _, gain = self._step(0.0)
+        self.model.B = known
+        if gain <= self.tolerance:
+            self.gain = gain
+        return gain <= self.tolerance
+
+    def stuck(self) -> bool:
+        """Whether many steps have brought nothing, where there are flat directions."""
+        return self.flat_directions.shape[1] > 0 and self._paused(*_END)
+
+    def _paused(self, steps: int, gain: float) -> bool:
+        """Whether the last so many steps together have gained no more than that."""
+        return len(self.trace) > steps and self.value - self.trace[-1 - steps] <= gain
 
     def advance(self) -> Generator[Question, Any, bool]:
         """One accepted step; False if there is none, even with a B taken anew."""

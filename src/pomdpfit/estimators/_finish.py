@@ -11,7 +11,9 @@ from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._priors import labels_of
 from pomdpfit._restrictions import Restrictions
 from pomdpfit._setting import Setting
+from pomdpfit.estimators._flat import flat_off_bounds
 from pomdpfit.estimators._kinks import on_kinks
+from pomdpfit.estimators._objective import Scores
 from pomdpfit.estimators._paths import Path
 from pomdpfit.estimators._tables import mode_table, start_table
 from pomdpfit.estimators._verdict import verdict
@@ -34,21 +36,34 @@ def finish(
     phi = entries.flatten(best.theta)
     bound = entries.at_bound(phi)
     # Entries further back follow from those before them: the last of a row is the derived one.
-    chart = entries.chart(phi, held=bound, priority=np.arange(len(phi), dtype=float))
+    order = np.arange(len(phi), dtype=float)
+    chart = entries.chart(phi, held=bound, priority=order)
+    whole = chart  # with entries on bounds, if scores can tell anything of these
+    if bound.any():
+        whole = entries.chart(phi, priority=order)
+        if len(whole.independent) >= likelihood.panel.agent_count:
+            whole = chart
     first = None
     if setting.estimator.by_stages:
         owners = space.only(entries.leaves).owners
         first = np.array([owners[k] in likelihood.dynamics for k in chart.independent], dtype=bool)
     last = best.climbs[-1]
     if last.scores is not None and np.array_equal(last.phi, phi):  # not under other names
-        scores = last.scores.along(chart.jacobian)
-        terms = likelihood.terms(best.theta, start=best.warm)
+        known, terms = last.scores, likelihood.terms(best.theta, start=best.warm)
+        scores = known.along(chart.jacobian)
     else:
-        terms, scores = scores_along(likelihood, entries, best.theta, chart, best.warm)
+        terms, parts = scores_along(likelihood, entries, best.theta, whole, best.warm)
+        known = Scores(whole.jacobian, parts)
+        scores = parts if whole is chart else known.along(chart.jacobian)
     information = information_at(
         likelihood, entries, best.theta, chart, first, terms.start, scores, hessian=hessian
     )
-    result, reason = verdict(best.decisive(setting.estimator), information)
+    off_bounds: tuple[str, ...] = ()
+    if whole is not chart:
+        stages = setting.estimator.stages(likelihood)
+        stages = stages if setting.estimator.by_stages else stages[-1:]
+        off_bounds = flat_off_bounds(likelihood, restrictions, stages, best, whole, known)
+    result, reason = verdict(best.decisive(setting.estimator), information, off_bounds)
     if not setting.estimator.by_stages:
         reason = " ".join(filter(None, [reason, on_kinks(likelihood, entries.leaves, result)]))
     dimension = len(entries.chart(phi).independent)
@@ -74,7 +89,7 @@ def finish(
         gain=best.climbs[-1].gain,
         dimension=dimension,
         incidental=0 if priors is None else own,
-        modes=mode_table(likelihood, ranked, terms.parts().sum(axis=0)),
+        modes=mode_table(likelihood, ranked, terms.parts().sum(axis=0), setting.estimator),
         starts=start_table(likelihood, ranked, ended, begun),
         traces=tuple((climb.trace, climb.norms) for climb in best.climbs),
         agent_priors=priors,

@@ -1,10 +1,11 @@
 """The best step of a quadratic model between bounds."""
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, qr
 
 _SOUND = 1e-10  # reciprocal condition, far above the floor under the eigenvalues in `_search`
 _GUESSES = 10
+_MANY = 10  # bounds
 _OFF = 1e-8  # of the way back to the bounds: more is left where bounds all but coincide
 _APART = 1e-14  # of the order of rounding
 _NONE = 1e-300  # no more than this is no curvature, and no unit: in its root squares overflow
@@ -74,6 +75,28 @@ def _guess(
     return None
 
 
+def _held_at_start(
+    B: np.ndarray, g: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> dict[int, float]:
+    """Of many bounds that hold at d = 0, those that the best step with all held pushes against.
+
+    With these the search begins; few are found as soon one by one.
+    """
+    at = np.flatnonzero((low >= 0) | (high <= 0))
+    if len(at) < _MANY:
+        return {}
+    side = np.where(high[at] <= 0, 1.0, -1.0)
+    _, triangle, order = qr(moves[at].T, mode="economic", pivoting=True)
+    size = np.abs(triangle.diagonal())
+    keep = np.sort(order[: np.count_nonzero(size > 1e-8 * size[0])])  # that do not follow
+    at, side = at[keep], side[keep]
+    basis, triangle = np.linalg.qr(moves[at].T, mode="complete")
+    free = basis[:, len(at) :]
+    step = free @ np.linalg.solve(free.T @ B @ free, free.T @ g)
+    pull = np.linalg.solve(triangle[: len(at)], basis[:, : len(at)].T @ (g - B @ step))
+    return {int(k): float(s) for k, s, each in zip(at, side, pull, strict=True) if each * s >= 0}
+
+
 def _search(
     B: np.ndarray, g: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
@@ -93,7 +116,7 @@ def _search(
         return free
     B = (vectors * values) @ vectors.T
     d = np.zeros(len(g))
-    active: dict[int, float] = {}
+    active = _held_at_start(B, g, moves, *exact)
     for _ in range(20 * len(moves)):
         on = list(active)
         basis, triangle = np.linalg.qr(moves[on].T, mode="complete")

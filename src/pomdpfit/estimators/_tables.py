@@ -8,11 +8,15 @@ import pandas as pd
 from pomdpfit._errors import SolveError
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._types import Float
+from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._paths import Path
 
 
 def mode_table(
-    likelihood: AbstractLikelihood, ranked: Sequence[Path], best: Float[np.ndarray, "2"]
+    likelihood: AbstractLikelihood,
+    ranked: Sequence[Path],
+    best: Float[np.ndarray, "2"],
+    estimator: AbstractEstimator,
 ) -> pd.DataFrame:
     """One row for each maximum: log-likelihood and its parts, how many starts, parameters.
 
@@ -30,7 +34,7 @@ def mode_table(
                 "observation": parts[0],
                 "choice": parts[1],
                 "starts": len(path.origins),
-                "converged": all(climb.converged for climb in path.climbs),
+                "converged": all(climb.converged for climb in path.decisive(estimator)),
                 **likelihood.space.to_series(path.theta).to_dict(),
             }
         )

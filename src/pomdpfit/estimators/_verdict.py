@@ -9,29 +9,56 @@ from pomdpfit.estimators._walk import Climb
 from pomdpfit.inference._information import Information
 
 _FLAT = 1e-10  # eigenvalue of the information in units of its diagonal
+_SHOWN = 0.005  # of a direction: less would be printed as zero
 _SADDLE = -1e-6  # beyond what differences of gradients could be wrong by
 
 
-def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, str]:
-    """The result of the climbs that count, and a sentence on it."""
+def verdict(
+    climbs: Sequence[Climb], information: Information, off_bounds: tuple[str, ...] = ()
+) -> tuple[Result, str]:
+    """The result of the climbs that count, and a sentence on it.
+
+    off_bounds  entries that a flat direction off the bounds moves (see `_flat`)
+    """
+    finite = bool(np.isfinite(information.scores).all())
     for number, climb in enumerate(climbs, 1):
-        if not climb.converged:
-            stage = f"stage {number}: " if len(climbs) > 1 else ""
-            return climb.result, (
-                f"{stage}stopped after {climb.steps} steps with a promised gain of "
-                f"{climb.gain:.2g}. {_advice(climb.result)}"
-            )
-    if len(information.names) == 0:
+        if climb.converged:
+            continue
+        stage = f"stage {number}: " if len(climbs) > 1 else ""
+        stopped = (
+            f"{stage}stopped after {climb.steps} steps with a promised gain of "
+            f"{climb.gain:.2g}. {_advice(climb.result)}"
+        )
+        result, reason = _at_the_end(information, off_bounds) if finite else (climb.result, "")
+        if result is not Result.FLAT:
+            return climb.result, stopped
+        if climb.result is Result.STALLED:  # no step raises it: flat directions may be the reason
+            return result, f"{reason} The search {stopped}"
+        return climb.result, f"{stopped} Also {reason}"
+    if len(information.names) == 0 and not off_bounds:
         return Result.CONVERGED, "every parameter is on its boundary."
-    if not np.isfinite(information.scores).all():
+    if not finite:
         return Result.NOT_FINITE, "scores are not finite. " + Result.NOT_FINITE.advice()
-    gain = f"promised gain {climbs[-1].gain:.1e}"
-    if information.hessian is None:
-        return Result.CONVERGED, f"{gain}; no Hessian was asked for."
-    result, where = curvature(information)
+    result, reason = _at_the_end(information, off_bounds)
     if result is Result.CONVERGED:
-        return result, f"{gain}; the Hessian is definite."
-    return result, f"{where} {result.advice()}"
+        reason = f"promised gain {climbs[-1].gain:.1e}; {reason}"
+    return result, reason
+
+
+def _at_the_end(information: Information, off_bounds: tuple[str, ...]) -> tuple[Result, str]:
+    """What second derivatives and scores say of a point where the gradient vanishes."""
+    result, where = Result.CONVERGED, ""
+    if information.hessian is not None or information.unidentified.shape[1]:
+        result, where = curvature(information)
+    if off_bounds and result is Result.CONVERGED:
+        result, where = Result.FLAT, f"along a direction that moves {_some(off_bounds)}."
+    if result is Result.FLAT:
+        return result, f"not identified: the log-likelihood is flat {where} {result.advice()}"
+    if result is not Result.CONVERGED:
+        return result, f"{where} {result.advice()}"
+    if information.hessian is None:
+        return result, "no Hessian was asked for."
+    return result, "the Hessian is definite."
 
 
 def _advice(result: Result) -> str:
@@ -44,12 +71,24 @@ def curvature(information: Information) -> tuple[Result, str]:
     """Whether the Hessian is that of a maximum, and along which entries it is not."""
     if not np.isfinite(information.bread).all():
         return Result.NOT_FINITE, "the Hessian is not finite."
+    if len(information.names) == 0:
+        return Result.CONVERGED, ""
+    null = information.unidentified
+    if null.shape[1] > 1:
+        return Result.FLAT, f"along {null.shape[1]} directions that move {_some(information.flat)}."
     values, vectors = information.eigenvalues()
-    first = vectors[:, 0]
-    largest = np.argsort(-np.abs(first))[:3]
+    first = null[:, 0] if null.shape[1] else vectors[:, 0]
+    largest = [k for k in np.argsort(-np.abs(first))[:3] if abs(first[k]) >= _SHOWN]
     where = ", ".join(f"{first[k]:+.2f} {information.names[k]}" for k in largest)
-    if values[0] < _SADDLE:
-        return Result.NOT_A_MAXIMUM, f"along {where} (scaled)."
-    if values[0] < _FLAT:
-        return Result.FLAT, f"along {where} (scaled)."
-    return Result.CONVERGED, ""
+    result = Result.CONVERGED
+    if null.shape[1] or _SADDLE <= values[0] < _FLAT:
+        result = Result.FLAT
+    elif values[0] < _SADDLE:
+        result = Result.NOT_A_MAXIMUM
+    return result, "" if result is Result.CONVERGED else f"along {where} (scaled)."
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -14,7 +14,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
 from pomdpfit._test_result import TestResult, chi_square_p
 from pomdpfit._types import Float
-from pomdpfit.inference._information import Information
+from pomdpfit.inference._information import Information, known_variances
 from pomdpfit.inference._labelled import names_in_a_row, values_in_a_row
 
 
@@ -57,6 +57,7 @@ def wald_test(
     if np.linalg.matrix_rank(R) < len(R):
         raise EstimationError("the restrictions repeat one another, or hold by construction.")
     gap = parsed.matrix @ params.to_numpy() - parsed.value
-    statistic = float(gap @ np.linalg.solve(R @ cov.to_numpy() @ R.T, gap))
+    known, unknown = known_variances(R, cov.to_numpy())
+    statistic = np.nan if unknown.any() else float(gap @ np.linalg.solve(R @ known @ R.T, gap))
     p = chi_square_p(statistic, len(R))
     return TestResult("Wald test", ", ".join(parsed.texts), statistic, len(R), p)

@@ -5,6 +5,8 @@ standard error, so that their truncation error is of the order of a millionth.
 """
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from pomdpfit._types import Array, Float, Theta
 
 _STEP = 1e-3  # in standard errors
 _RIDGE = 1e-10
+_ROUNDING = 1e-13  # of an eigenvalue of the sum of outer products, in units of the largest
+_DIGITS = 9  # of a score in units of their norm: with fewer that differ, two agents are alike
+_MOVES = 1e-6  # in units as above: less of an entry in a direction is rounding
 WEAK = 1e-4  # of the curvature along the best direction: a hundred times its standard error
 
 
@@ -38,9 +43,7 @@ class Information:
     @property
     def moments(self) -> Float[np.ndarray, "N p"]:
         """Each agent's contribution to the equations that define the estimate."""
-        if self.first is None:
-            return self.scores.sum(axis=1)
-        return np.where(self.first, self.scores[:, 0], self.scores[:, 1])
+        return moments_of(self.scores, self.first)
 
     def covariance(self, kind: str) -> Float[np.ndarray, "p p"]:
         """The covariance of the free coordinates.
@@ -51,10 +54,25 @@ class Information:
         opg          the same with outer products of scores in the place of second derivatives
         sandwich     A^-1 B A^-T, clustered by agent; for two stages the stacked moments
         uncorrected  of two stages: each stage as if the other were known
+
+        Not a number for entries that a direction moves which is not identified.
         """
         A = self._bread(outer=kind == "opg")
         if kind == "uncorrected" and self.first is None:
             raise EstimationError("a joint estimate has no first stage to correct for.")
+        unit, null = self._unidentified
+        if not null.shape[1]:
+            return self._covariance(kind, A)
+        # What no flat direction moves has the same covariance whatever the curvature is there.
+        across = null / unit[:, None]
+        found = self._covariance(kind, A + across @ across.T)
+        unknown = np.abs(null).max(axis=1) > _MOVES
+        if self.first is not None and unknown[self.first].any() and kind != "uncorrected":
+            unknown |= ~self.first  # the second stage is estimated at some theta_2 of many
+        found[unknown], found[:, unknown] = np.nan, np.nan
+        return found
+
+    def _covariance(self, kind: str, A: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
         if kind in {"hessian", "opg", "uncorrected"}:
             if self.first is None:
                 return _inverse(A)
@@ -100,15 +118,109 @@ class Information:
         return np.linalg.eigh(0.5 * (A + A.T) * np.outer(scale, scale))
 
     @property
+    def unidentified(self) -> Float[np.ndarray, "p k"]:
+        """Directions along which the likelihood does not change, one in each column.
+
+        No agent has a score there, and second derivatives show no curvature where they are known.
+        They are orthonormal in units of standard errors with the others known. Few agents, or
+        agents who are all alike, cannot show this: then there is no column.
+        """
+        return self._unidentified[1]
+
+    @functools.cached_property
+    def _unidentified(self) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "p k"]]:
+        """Units of the entries, and in them the directions, orthonormal, each stage by itself."""
+        units, found = np.ones(len(self.names)), [np.zeros((len(self.names), 0))]
+        stages = [np.ones(len(self.names), dtype=bool)]
+        if self.first is not None:
+            stages = [self.first, ~self.first]
+        for stage in stages:
+            unit, null = scoreless(self.moments[:, stage])
+            if null.shape[1] and self.hessian is not None:
+                A = -self.hessian[np.ix_(stage, stage)] * np.outer(unit, unit)
+                values, turn = np.linalg.eigh(null.T @ (0.5 * (A + A.T)) @ null)
+                null = null @ turn[:, np.abs(values) <= WEAK]
+            units[stage] = unit
+            found.append(np.zeros((len(units), null.shape[1])))
+            found[-1][stage] = null
+        return units, np.concatenate(found, axis=1)
+
+    @property
     def flat(self) -> tuple[str, ...]:
-        """The parameters in the flattest direction, if it is told a hundred times less well."""
+        """The parameters in the flattest direction, if it is told a hundred times less well.
+
+        Where some are not identified, those.
+        """
+        if self.unidentified.shape[1]:
+            return by_size(self.names, self.unidentified)
         if not self.names or not np.isfinite(self.bread).all():
             return ()
         values, vectors = self.eigenvalues()
         if values[0] >= WEAK * values[-1]:
             return ()
-        size = np.abs(vectors[:, 0])
-        return tuple(self.names[k] for k in np.argsort(-size, kind="stable") if size[k] > 0.1)
+        return by_size(self.names, vectors[:, :1])
+
+
+def moments_of(
+    scores: Float[np.ndarray, "M 2 p"], first: np.ndarray | None
+) -> Float[np.ndarray, "M p"]:
+    """The scores of the part that each coordinate maximises."""
+    if first is None:
+        return scores.sum(axis=1)
+    return np.where(first, scores[:, 0], scores[:, 1])
+
+
+def by_size(names: Sequence[str], directions: Float[np.ndarray, "p k"]) -> tuple[str, ...]:
+    """The names of the entries that orthonormal directions move most, those with most first."""
+    size = np.sqrt((directions**2).sum(axis=1))
+    return tuple(names[k] for k in np.argsort(-size, kind="stable") if size[k] > 0.1)
+
+
+def scoreless(
+    scores: Float[np.ndarray, "M p"],
+) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "p k"]]:
+    """Units of the entries, and in them the directions in which no agent has a score.
+
+    None where there are too few agents who differ: their scores cannot span all directions.
+    """
+    outer = scores.T @ scores
+    unit = _unit(outer)
+    nothing = unit, np.zeros((len(unit), 0))
+    if len(scores) <= len(unit) or not np.isfinite(outer).all():
+        return nothing
+    null = null_directions(outer)
+    if null.shape[1] and len(np.unique(np.round(scores * unit, _DIGITS), axis=0)) <= len(unit):
+        return nothing
+    return unit, null
+
+
+def _unit(outer: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p"]:
+    """Standard errors with the others known; one where no agent has a score."""
+    diagonal = np.diag(outer)
+    return 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def null_directions(outer: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p k"]:
+    """Directions in which no agent has a score, from the sum of their outer products.
+
+    In units of its diagonal; orthonormal columns. Their eigenvalues are zero but for rounding.
+    """
+    unit = _unit(outer)
+    if not len(unit):
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(outer * (unit[:, None] * unit))
+    return vectors[:, values <= _ROUNDING * max(values[-1], 0.0)]
+
+
+def known_variances(
+    rows: Float[np.ndarray, "k p"], cov: Float[np.ndarray, "p p"]
+) -> tuple[Float[np.ndarray, "p p"], np.ndarray]:
+    """cov with zeros for what is not a number, and which rows move an entry that has no variance.
+
+    What the other rows move has a variance all the same.
+    """
+    unknown = np.isnan(np.diag(cov))
+    return np.where(np.isnan(cov), 0.0, cov), (rows[:, unknown] != 0).any(axis=1)
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:

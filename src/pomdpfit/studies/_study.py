@@ -20,7 +20,7 @@ from pomdpfit._setting import Setting
 from pomdpfit._types import Theta
 from pomdpfit.baselines import MDP
 from pomdpfit.estimators._fit import fit, prepare
-from pomdpfit.inference._information import Information, scores_along
+from pomdpfit.inference._information import Information, known_variances, scores_along
 from pomdpfit.studies._panels import empty_panel, padded
 
 # Rows of the largest panel: an evaluation of so many takes a fraction of a second, and compiling
@@ -136,8 +136,9 @@ class Study:
         names = tuple(entries.names[k] for k in chart.independent)
         J = chart.jacobian
         known = Information(names, entries.names, J, scores, first=first)
-        variance = agents * np.einsum("np,pq,nq->n", J, known.covariance("opg"), J)
-        errors = np.sqrt(np.where(variance > 0, variance, np.nan))
+        cov, unknown = known_variances(J, known.covariance("opg"))
+        variance = agents * np.einsum("np,pq,nq->n", J, cov, J)
+        errors = np.sqrt(np.where((variance > 0) & ~unknown, variance, np.nan))
         return where | {"errors": [_finite(value) for value in errors], "reason": ""}
 
 
