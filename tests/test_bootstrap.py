@@ -98,7 +98,6 @@ def test_a_replicate_is_the_fit_to_repeated_agents(which, request):
         assert found.info.loc[b, "converged"]
 
 
-@pytest.mark.full
 def test_a_replicate_with_hidden_states_is_the_fit_to_repeated_agents():
     """Of a panel that the model has not made: it need not be right for this."""
     model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)

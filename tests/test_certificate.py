@@ -247,6 +247,7 @@ def test_bounds_are_refused_where_there_is_nothing_to_bound(z, x):
         certificate(16).value_bounds(z, x)
 
 
+@pytest.mark.full
 def test_likelihood_interval_shrinks_to_the_likelihood():
     model, prior = engine(), pf.KnownPrior([0.7, 0.3])
     theta = model.example()

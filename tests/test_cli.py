@@ -20,6 +20,7 @@ def invoke(*words):
     return CliRunner().invoke(app, list(words))
 
 
+@pytest.mark.full
 def test_reproduce_leaves_a_report_tables_figures_and_results(tmp_path):
     """The simulated parts: they need no data."""
     outcome = invoke("reproduce", "--tiny", "--only", "table1", "--out", str(tmp_path), "--json")

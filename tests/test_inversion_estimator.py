@@ -69,6 +69,7 @@ def test_exact_choice_probabilities_give_exact_parameters(build, reference):
     np.testing.assert_allclose(found.inversion.table, model.reward(TRUTH), atol=1e-8)
 
 
+@pytest.mark.full
 def test_more_agents_bring_the_estimate_to_the_truth():
     """Within 4.5 standard errors of it, which shrink with the root of the number of agents."""
     truth, spread = np.array([TRUTH["RC"], *TRUTH["cost"]]), {}

@@ -149,6 +149,7 @@ def test_with_hidden_states_a_climb_goes_on_to_the_same_bits(panel, tmp_path, wa
     assert_same_bits(resumed, whole)
 
 
+@pytest.mark.full
 def test_climbs_side_by_side_go_on_to_the_same_maximum(panel, tmp_path, monkeypatch):
     """In other company, from other values to start solves from: not to the same bits."""
     watch = Stopwatch(monkeypatch, Batch, "slopes")
