@@ -110,9 +110,9 @@ def test_a_certificate_refuses_a_wrong_policy(fine):
     """A solution at slightly other parameters is outside: the bounds are not vacuous."""
     model = engine()
     theta = dict(model.example()) | {"RC": model.example()["RC"] + 0.01}
-    bounds = certificate(31)
+    bounds = certificate(16)
     assert bounds.holds(fine)
-    assert not bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
+    assert not bounds.holds(pf.solve(model, theta, grid=pf.Smooth(401)))
 
 
 def test_one_hidden_state_brackets_the_mdp_up_to_rounding():
@@ -205,6 +205,7 @@ def test_random_models_with_a_reset_are_certified_at_any_discount(discount):
     assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
 
 
+@pytest.mark.full
 def test_an_action_that_is_barred_has_no_bounds_and_needs_no_kernel():
     P, r = (table.copy() for table in reset_tables())
     P[0, :, 0] = 0.0
@@ -228,6 +229,7 @@ class Shared(helpers.Table):
         return pf.Kernel(step, jnp.full((1, 2, 2, 2, 2), 0.25), observations=4)
 
 
+@pytest.mark.full
 def test_a_kernel_with_successors_by_z_and_shared_probabilities_is_certified():
     model = Shared(np.zeros(0), np.random.default_rng(0).normal(size=(4, 2, 2)))
     bounds = pf.certify(model, helpers.at(0.9), nodes=2)

@@ -40,9 +40,9 @@ def test_gap_bounds_dominate_dense_samples():
     solution, cells = solved(), 15
     value = _cells.convexified(solution.coefficients[..., 0], cells)
     rho = jnp.asarray(solution.residual + 1e-11)  # the solver's, and what convexity took away
-    bounds = _cells.cell_bounds(solution.primitives, solution.grid, value, rho)
+    bounds = eqx.filter_jit(_cells.cell_bounds)(solution.primitives, solution.grid, value, rho)
     y = jnp.asarray((np.arange(cells)[:, None] + np.linspace(0, 1, 60)).ravel() / cells)
-    q, _ = _cells._lines(solution.primitives, cells, value, y)
+    q, _ = eqx.filter_jit(_cells._lines)(solution.primitives, cells, value, y)
     best = np.asarray(solution.primitives.shock.emax(jnp.moveaxis(q, 1, -1)))
     nodes = np.linspace(0, 1, cells + 1)
     chord = np.array([np.interp(y, nodes, row) for row in np.asarray(value)])
@@ -102,7 +102,7 @@ def test_supersolution_bounds_the_expected_time_to_a_reset():
     assert bool(found)
     P, rng = primitives.kernel.to_dense(), np.random.default_rng(0)
     replace = np.asarray(solution.policy(*everywhere(model, 2001)))[..., 1]
-    times = [_time_to_reset(rng, P, replace, beta, 3, np.array([0.63, 0.37])) for _ in range(900)]
+    times = _times_to_reset(rng, P, replace, beta, 3, np.array([0.63, 0.37]), 900)
     most = np.interp(0.37, np.linspace(0, 1, grid.nodes), np.asarray(f)[3])
     standard_error = np.std(times) / 30
     assert np.mean(times) - 5 * standard_error <= most
@@ -110,14 +110,17 @@ def test_supersolution_bounds_the_expected_time_to_a_reset():
     assert most <= 1.1 * (np.mean(times) + 5 * standard_error)
 
 
-def _time_to_reset(rng, P, replace, beta, z, x) -> float:
-    total, weight = 0.0, 1.0
-    while weight > 1e-6:
-        total += weight
+def _times_to_reset(rng, P, replace, beta, z, x, paths) -> np.ndarray:
+    """The discounted number of periods until the replacement, of many paths from one belief."""
+    z, x = np.full(paths, z), np.tile(x, (paths, 1))
+    total, weight, running = np.zeros(paths), 1.0, np.ones(paths, dtype=bool)
+    while weight > 1e-6 and running.any():
+        total[running] += weight
         weight *= beta
-        if rng.uniform() < replace[z, round(x[1] * 2000)]:
-            break
-        mass = np.einsum("s,szt->zt", x, P[z, :, 0])
-        z = int(rng.choice(len(P), p=mass.sum(axis=1)))
-        x = mass[z] / mass[z].sum()
+        running &= rng.uniform(size=paths) >= replace[z, np.round(x[:, 1] * 2000).astype(int)]
+        mass = np.einsum("ns,nszt->nzt", x, P[z, :, 0])
+        passed = rng.uniform(size=(paths, 1)) > mass.sum(axis=2).cumsum(axis=1)
+        z = np.minimum(passed.sum(axis=1), len(P) - 1)
+        x = mass[np.arange(paths), z]
+        x /= x.sum(axis=1, keepdims=True)
     return total

@@ -167,6 +167,7 @@ def test_benchmarks_need_a_checkout(monkeypatch, tmp_path):
     assert _bench._checkout([tmp_path, root]) == root
 
 
+@pytest.mark.full
 def test_benchmarks_are_run_in_a_process_of_their_own():
     ended = python("-m", "pomdpfit", "bench", "no-such-theme", cwd=Path(__file__).parents[1])
     assert ended.returncode == 2

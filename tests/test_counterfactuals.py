@@ -62,6 +62,7 @@ def test_the_demand_curve_of_a_fully_observed_fleet():
     assert curve["std err"].isna().all()  # theta is taken as known
 
 
+@pytest.mark.full
 def test_a_hidden_condition_that_does_not_matter_leaves_the_same_demand():
     theta = {**THETA, "cost": [400.0, 400.0], "increment": [[0.3, 0.5, 0.2]] * 2}
     curve = pf.demand_curve(BUS, "RC", VALUES, 1, at=theta, prior=NEW, grid=GRID).to_frame()
@@ -168,6 +169,7 @@ def test_the_law_agrees_with_simulated_fleets():
         assert abs(each.mean() - share(found, of=of)) < 5 * each.std() / np.sqrt(1000)
 
 
+@pytest.mark.full
 def test_the_stationary_law_gives_the_stationary_prior():
     """E[x | z] under the law, against the fixed point that pf.StationaryPrior iterates to."""
     panel = pf.Panel.from_arrays(np.arange(8)[:, None], np.zeros((8, 1), dtype=int))

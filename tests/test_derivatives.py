@@ -119,7 +119,10 @@ def test_score_is_right_where_a_probability_is_exactly_zero(zero):
     assert_gradient_equals_differences(*engine(zero))
 
 
-@pytest.mark.parametrize(("grid", "tolerance"), [(pf.Linear(41), 1e-5), (pf.Smooth(41), 0.05)])
+@pytest.mark.parametrize(
+    ("grid", "tolerance"),
+    [pytest.param(pf.Linear(41), 1e-5, marks=pytest.mark.full), (pf.Smooth(41), 0.05)],
+)
 def test_score_at_an_increment_of_zero_is_the_one_sided_derivative(grid, tolerance):
     """Where sigma vanishes at a node its derivative needs the belief that z' would lead to.
 
@@ -409,9 +412,12 @@ def nested():
     return small(model, theta, pf.CommonPrior(), pf.Smooth(21)), theta
 
 
-@pytest.mark.parametrize(
-    "make", [engine, leased, pytest.param(with_a_stationary_prior, marks=pytest.mark.full), nested]
-)
+OTHERS = [
+    pytest.param(m, marks=pytest.mark.full) for m in (leased, with_a_stationary_prior, nested)
+]
+
+
+@pytest.mark.parametrize("make", [engine, *OTHERS])
 def test_scores_of_agents_are_the_sums_of_those_of_their_rows(make):
     """Backwards for all directions at once, against forwards along each of them."""
     likelihood, theta = make()

@@ -56,6 +56,7 @@ def binomial(table):
 # ---- what is found ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_moments_and_coverage_are_those_of_shares(found):
     table = found.table
     assert len(table) == 4 * 3

@@ -90,6 +90,7 @@ def test_by_default_it_is_the_papers_engine_of_two_conditions(reset):
 # ---- a condition that is never met -------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("idle", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_third_condition_that_is_never_met_changes_nothing(idle):
     """Beliefs stay on the face without it, where both grids have the same nodes and cells."""

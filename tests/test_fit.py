@@ -51,8 +51,7 @@ def scipy_maximum(likelihood, space, theta, part):
         ]
 
     start = np.asarray(space.to_unconstrained(theta))
-    found = minimize(loss, start, method="Powell", options={"xtol": 1e-7, "ftol": 1e-13})
-    found = minimize(loss, found.x, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
+    found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
     return space.from_unconstrained(found.x, theta), -found.fun
 
 

@@ -136,6 +136,7 @@ def test_agents_who_are_all_alike_do_not_make_a_model_flat():
     assert est.information.unidentified.shape[1] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_a_table_of_probabilities_ends_early(seed):
     """Rank 9 of 12. Without an end of its own the last stage took 71, 35 and 51 steps."""

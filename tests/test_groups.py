@@ -152,9 +152,10 @@ APART = 3e-4
 
 @pytest.mark.parametrize(
     "estimator",
-    [pytest.param(pf.Joint(), marks=pytest.mark.full), pf.TwoStage()],
+    [pf.Joint(), pf.TwoStage()],
     ids=["joint", "two stages"],
 )
+@pytest.mark.full
 def test_with_everything_of_its_own_each_group_is_estimated_by_itself(apart, pooled, estimator):
     est = estimate(grouped("RC", "stay"), pooled, estimator)
     assert est.converged

@@ -40,7 +40,13 @@ class _Exact:
         self.log_choice, self.policy = solution.values.log_choice, solution.policy
 
 
-@pytest.mark.parametrize("build", [pf.models.EngineReplacement, Ending], ids=["infinite", "finite"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(pf.models.EngineReplacement, id="infinite"),
+        pytest.param(Ending, id="finite", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("reference", ["keep", "replace"])
 def test_exact_choice_probabilities_give_exact_parameters(build, reference):
     """Whatever the data and the start; rewards are linear in them, so one step does it."""

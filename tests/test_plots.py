@@ -267,6 +267,7 @@ def test_a_simulated_agent_has_a_truth_beside_its_belief(ax):
         plots.beliefs(found.panel, ax=ax)
 
 
+@pytest.mark.full
 def test_beliefs_over_three_states_add_up(three, ax):
     model, solved = three
     draw = {"agents": 2, "periods": 8, "seed": 0, "prior": pf.KnownPrior([1.0, 0.0, 0.0])}

@@ -62,12 +62,12 @@ def test_the_faithful_form_obeys_the_bound_at_every_step(panel):
 
 
 def test_the_practical_form_reaches_the_two_stage_estimate(panel):
-    practical = fit(panel, pf.SoftPolicyGradient(epsilon=5e-6))
+    practical = fit(panel, pf.SoftPolicyGradient(epsilon=5e-4))
     staged = fit(panel, pf.TwoStage())
     assert practical.converged
-    # |grad| < 5e-6 leaves at most that times the largest standard error, in standard errors.
+    # |grad| < 5e-4 leaves at most that times the largest standard error, in standard errors.
     gap = (practical.params - staged.params) / staged.bse
-    np.testing.assert_allclose(gap, 0, atol=1e-3)
+    np.testing.assert_allclose(gap, 0, atol=0.05)
 
 
 def test_the_faithful_form_refuses_what_the_theorem_does_not_cover(panel):

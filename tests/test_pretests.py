@@ -150,6 +150,7 @@ def test_serial_dependence_keeps_its_size(fully_observed, increments):
     assert stats.kstest(p, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.full
 def test_the_order_test_keeps_its_size_where_chi_square_does_not(fully_observed):
     tables = [pf.markov_order_test(panel, replicates=39).table for panel in fully_observed]
     for name in ("observations", "choices"):

@@ -123,6 +123,7 @@ def figure_2():
     return found, panel, prior, heard
 
 
+@pytest.mark.full
 def test_figure_2_falls_with_the_number_of_periods(figure_2):
     found, _, _, heard = figure_2
     assert heard == [(k, 12) for k in range(1, 13)]  # three lengths, of four fits each
@@ -141,6 +142,7 @@ def test_figure_2_falls_with_the_number_of_periods(figure_2):
     assert at_8["(0.5, 0.5)"] == at_8.min()
 
 
+@pytest.mark.full
 def test_periods_that_only_forget_save_most_of_the_deviation(figure_2):
     """Terms scored while x0 still matters are what moves the estimate."""
     found, panel, prior, _ = figure_2
@@ -164,8 +166,8 @@ def test_periods_that_only_forget_save_most_of_the_deviation(figure_2):
     assert later.sizes.loc[16, "dynamics"] < 0.5 * found.sizes.loc[16, "dynamics"]
 
 
-def test_cutting_a_panel_by_masks_is_cutting_it(figure_2):
-    _, panel, prior, _ = figure_2
+def test_cutting_a_panel_by_masks_is_cutting_it():
+    panel, prior = engine_panel(40, 17)
     ll = lambda p: pf.log_likelihood(ENGINE, TRUTH, p, prior=prior, grid=GRID).by_agent
     short = pf.Panel.from_arrays(panel.z[:, :5], panel.a[:, :4])
     np.testing.assert_allclose(ll(scored_periods(panel, 4)), ll(short), rtol=1e-9)
@@ -174,6 +176,7 @@ def test_cutting_a_panel_by_masks_is_cutting_it(figure_2):
     np.testing.assert_allclose(ll(scored_periods(panel, 9)), rest, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_each_row_is_the_fit_that_it_names(figure_2):
     found, panel, prior, _ = figure_2
     longest = scored_periods(panel, 16)
@@ -197,6 +200,7 @@ def test_each_row_is_the_fit_that_it_names(figure_2):
         np.testing.assert_allclose(rows["llf"].iloc[0], alone.llf, atol=1e-6)
 
 
+@pytest.mark.full
 def test_deviations_are_two_norms_between_rows(figure_2):
     found = figure_2[0]
     points = found.deviations({"moves": ["stay[good]", "stay[bad]"]})
@@ -204,8 +208,6 @@ def test_deviations_are_two_norms_between_rows(figure_2):
     rows = found.estimates[found.estimates["periods"] == 8].set_index("prior")
     gap = [rows.loc["(1, 0)", n] - rows.loc["known", n] for n in ("stay[good]", "stay[bad]")]
     np.testing.assert_allclose(row["moves: from known x0"], np.hypot(*gap), rtol=1e-12)
-    with pytest.raises(pf.EstimationError, match="no parameter 'RC'"):
-        found.deviations({"mine": ["RC"]})
 
 
 def by_hand(rows, **options):
@@ -245,12 +247,15 @@ def test_the_region_of_x0_is_a_likelihood_ratio():
     assert halved["2 (best - llf)"].tolist() == [3, 1.5, 1, 4, 0]
     with pytest.raises(pf.EstimationError, match="level"):
         found.region(95)
+    with pytest.raises(pf.EstimationError, match="no parameter 'RC'"):
+        found.deviations({"mine": ["RC"]})
     text = found.summary().as_text().replace("\n  ", " ")
     assert "2 of 4 assumed x0 lie within" in text
     assert "(1 left open by fits that did not converge)" in text
     assert "beside: CommonPrior, log-likelihood -100.00, x0 = (0.400, 0.600)" in text
 
 
+@pytest.mark.full
 def test_pictures_show_the_points(figure_2):
     found = figure_2[0]
     (ax,) = plots.prior_set(found, truth=ENGINE.space().to_series(TRUTH))

@@ -233,6 +233,7 @@ def test_the_stationary_prior_is_the_mean_of_the_chains_law():
     np.testing.assert_allclose(stationary(BUS, TRUTH, 21), expected, atol=1e-11)
 
 
+@pytest.mark.full
 def test_the_stationary_prior_is_the_mean_belief_of_a_long_simulation():
     agents, burn = 400, 60
     run = drawn(agents, 160, hidden=True, seed=5)
@@ -297,6 +298,7 @@ def test_the_stationary_prior_of_a_single_state_is_one():
         np.testing.assert_allclose(x0, np.ones((2, 1)), atol=1e-14)
 
 
+@pytest.mark.full
 def test_each_group_has_a_stationary_prior_of_its_own():
     model = pf.models.Grouped(BUS, ["A", "B"], own=["RC"])
     theta = TRUTH | {"RC": np.array([1.0, 4.0]), "group": 0.0}
@@ -403,6 +405,7 @@ def test_a_joint_fit_with_a_stationary_prior():
 # ---- common and known ----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_common_prior_is_recovered():
     truth = np.array([0.25, 0.75])
     panel = drawn(400, 4, prior=pf.KnownPrior(truth), seed=1, z0=0)

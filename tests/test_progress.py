@@ -183,7 +183,11 @@ def test_the_bar_shows_what_is_left_and_what_has_failed(capsys):
     ("options", "hint"),
     [
         ("", "Pass checkpoint='a_folder/' to be able to continue such a call later."),
-        ("checkpoint='kept'", "is in kept: the same call continues from there."),
+        pytest.param(
+            "checkpoint='kept'",
+            "is in kept: the same call continues from there.",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_ctrl_c_ends_in_one_sentence(options, hint, tmp_path):

@@ -31,6 +31,7 @@ def errors(bins, discount, schemes, limit) -> list[tuple[float, float]]:
     return found
 
 
+@pytest.mark.full
 def test_smooth_beats_linear_on_a_small_engine():
     linear, smooth = errors(30, 0.99, [pf.Linear(26), pf.Smooth(26)], pf.Smooth(201))
     assert smooth[0] < linear[0] / 10

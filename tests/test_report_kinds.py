@@ -21,9 +21,8 @@ mpl.use("Agg")
 HOME, END = "\ue011", "\ue010"  # keys, as the WebDriver protocol spells them
 
 
-# Each is a model to compile: those that are like others are in the second tier.
-ALIKE = {"covariates", "quoted labels", "many observations", "three states", "finite horizon"}
-PARAMS = [pytest.param(k, marks=pytest.mark.full if k in ALIKE else ()) for k in KINDS]
+# Each is a model to compile: all but one are in the second tier.
+PARAMS = [pytest.param(k, marks=() if k == "groups" else pytest.mark.full) for k in KINDS]
 
 
 @pytest.fixture(scope="module", params=PARAMS)

@@ -17,28 +17,33 @@ def differences(model, theta, space, read, step=1e-6) -> np.ndarray:
     return np.stack(columns, axis=-1)
 
 
-def test_sensitivities_equal_differences_of_solutions():
+MODEL, GRID = pf.models.EngineReplacement(bins=12, discount=0.9), pf.Smooth(21)
+THETA = {**MODEL.example(), "RC": np.array(2.0), "cost": np.array([20.0, 150.0])}
+SPACE = MODEL.space().free("discount")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return pf.sensitivity(MODEL, THETA, Z, X, grid=GRID, space=SPACE)
+
+
+def test_sensitivities_equal_differences_of_solutions(found):
     """Central differences of step 1e-6 are good to 1e-9 of V, which is of size 10 here."""
-    model, grid = pf.models.EngineReplacement(bins=12, discount=0.9), pf.Smooth(21)
-    theta = {**model.example(), "RC": np.array(2.0), "cost": np.array([20.0, 150.0])}
-    space = model.space().free("discount")
-    found = pf.sensitivity(model, theta, Z, X, grid=grid, space=space)
-    assert found.names == tuple(space.free_names)
+    assert found.names == tuple(SPACE.free_names)
     exact = pf.Newton(tolerance=1e-13)
-    solve = lambda m, th: pf.solve(m, th, grid=grid, solver=exact)
-    value = differences(model, theta, space, lambda m, th: np.asarray(solve(m, th).value(Z, X)))
-    policy = differences(model, theta, space, lambda m, th: np.asarray(solve(m, th).policy(Z, X)))
+    solve = lambda m, th: pf.solve(m, th, grid=GRID, solver=exact)
+    value = differences(MODEL, THETA, SPACE, lambda m, th: np.asarray(solve(m, th).value(Z, X)))
+    policy = differences(MODEL, THETA, SPACE, lambda m, th: np.asarray(solve(m, th).policy(Z, X)))
     np.testing.assert_allclose(found.value, value, atol=1e-7 * np.abs(value).max())
     np.testing.assert_allclose(found.policy, policy, atol=1e-7 * np.abs(policy).max())
     # Probabilities sum to one, so their derivatives sum to zero.
     np.testing.assert_allclose(found.policy.sum(axis=1), 0.0, atol=1e-12 * np.abs(policy).max())
 
 
-def test_a_single_point_makes_a_labelled_table():
-    model = pf.models.Tiger()
-    frame = pf.sensitivity(model, model.example(), 0, [0.5, 0.5], grid=pf.Smooth(21)).to_frame()
-    assert list(frame.index) == ["listen", "gold", "mauled", "accuracy"]
-    assert list(frame.columns) == ["value", "P(a=0)", "P(a=1)", "P(a=2)"]
-    several = pf.sensitivity(model, model.example(), [0, 1], [0.5, 0.5], grid=pf.Smooth(21))
+def test_a_single_point_makes_a_labelled_table(found):
+    one = pf.sensitivity(MODEL, THETA, Z[1], X[1], grid=GRID, space=SPACE).to_frame()
+    assert list(one.index) == SPACE.free_names
+    assert list(one.columns) == ["value", "P(a=0)", "P(a=1)"]
+    np.testing.assert_allclose(one["value"], found.value[1], rtol=1e-12)
     with pytest.raises(ValueError, match="one"):
-        several.to_frame()
+        found.to_frame()
