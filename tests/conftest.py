@@ -42,7 +42,7 @@ def cache_of_compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Iter
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
     jax.config.update("jax_compilation_cache_dir", str(shared / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     yield
     jax.config.update("jax_compilation_cache_dir", None)
 

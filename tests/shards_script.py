@@ -1,4 +1,7 @@
-"""The likelihood of one panel on 1, 2 and 4 devices; run in a process of its own by test_shards."""
+"""The likelihood of one panel on some numbers of devices, given as arguments, for test_shards.
+
+With "all" before them also what is compiled from it: scores, curvature, simulations and a fit.
+"""
 
 import json
 import sys
@@ -12,21 +15,26 @@ MEANS = {"prior": PRIOR, "grid": GRID}
 
 
 def on_devices(panel, devices):
-    """All that is read of a panel, and how many devices hold its rows."""
+    """What is read of a panel, and how many devices hold its rows."""
     spread = panel.shard(devices)
     likelihood = pf.Likelihood(ENGINE, spread, **MEANS)
     terms, slope = likelihood.gradient(TRUTH)
+    numbers = {"llf": [terms.total], "belief": terms.belief, "slope": slope}
+    if everything:
+        numbers |= others(spread, likelihood)
+    held = len(likelihood._data.panel.z.sharding.device_set)
+    return held, {name: np.ravel(np.asarray(value)).tolist() for name, value in numbers.items()}
+
+
+def others(spread, likelihood):
     _, scores = likelihood.scores(TRUTH)
     _, choices = likelihood.choice_probabilities(TRUTH)
     steps = dict.fromkeys(range(2), 1e-3)
     directions = likelihood.space.free_directions()
-    ones = np.ones((panel.agent_count, 2))
+    ones = np.ones((spread.agent_count, 2))
     bent = likelihood.curvature(TRUTH, ones, directions, steps)
     fitted = pf.fit(ENGINE, spread, start=TRUTH, fixed=DYNAMICS, starts=1, **MEANS)
-    numbers = {
-        "llf": [terms.total],
-        "belief": terms.belief,
-        "slope": slope,
+    return {
         "scores": scores,
         "choices": choices,
         "curvature": bent,
@@ -34,9 +42,9 @@ def on_devices(panel, devices):
         "params": fitted.params,
         "bse": fitted.bse,
     }
-    held = len(likelihood._data.panel.z.sharding.device_set)
-    return held, {name: np.ravel(np.asarray(value)).tolist() for name, value in numbers.items()}
 
 
+everything = "all" in sys.argv
+numbers = [int(given) for given in sys.argv[1:] if given != "all"]
 panel = pf.simulate(ENGINE, TRUTH, agents=21, periods=12, seed=4, **MEANS)
-json.dump({devices: on_devices(panel, devices) for devices in (1, 2, 4)}, sys.stdout)
+json.dump({devices: on_devices(panel, devices) for devices in numbers}, sys.stdout)

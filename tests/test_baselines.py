@@ -407,7 +407,7 @@ PUBLISHED = {
 HALF_UNIT = {"theta": 0.5e-4, "log-likelihood": 0.5e-3}  # four and three decimals are printed
 
 
-@pytest.fixture(scope="module", params=PUBLISHED)
+@pytest.fixture(scope="module", params=[175, pytest.param(90, marks=pytest.mark.full)])
 def rust(request):
     """Published figures, the likelihood, and theta as published.
 

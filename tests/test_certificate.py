@@ -150,7 +150,7 @@ def test_without_a_reset_the_reason_is_given():
     bounds = pf.certify(model, theta, nodes=41)
     assert "no action resets" in bounds.reason
     assert np.isinf(bounds.difference_width)
-    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
 
 
 def test_finite_horizon_bounds_hold_the_exact_tree():
@@ -167,6 +167,7 @@ def test_finite_horizon_bounds_hold_the_exact_tree():
             assert np.all(q - q[0] <= high + 1e-12)
 
 
+@pytest.mark.full
 def test_tiger_bracket_holds_the_published_value():
     """For Gumbel shocks of scale tau: V_hard <= V <= V_hard + tau log 3 / (1 - beta), centred."""
     tau = 0.01
@@ -202,7 +203,7 @@ def test_random_models_with_a_reset_are_certified_at_any_discount(discount):
     model, theta = helpers.Table(*reset_tables()), helpers.at(discount)
     bounds = pf.certify(model, theta, nodes=11)
     assert bounds.reason == ""
-    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
 
 
 @pytest.mark.full
@@ -217,7 +218,7 @@ def test_an_action_that_is_barred_has_no_bounds_and_needs_no_kernel():
     assert np.isinf(low[0])
     assert np.isinf(high[0])
     assert np.all(high[1:] - low[1:] <= bounds.difference_width)
-    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
 
 
 class Shared(helpers.Table):

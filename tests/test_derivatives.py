@@ -449,6 +449,7 @@ def test_curvature_is_what_differences_of_gradients_say(make, part):
 # ---- the implicit function theorem ---------------------------------------------------------
 
 
+@pytest.mark.full
 def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
     """0.9^300 = 2e-14: what value iteration has not yet seen after 300 sweeps."""
     model, grid = pf.models.EngineReplacement(bins=8, discount=0.9), pf.Smooth(15)

@@ -48,7 +48,7 @@ def blind_panel(P, x0, seed=0):
 # ---- one condition -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize("reset", ["at_zero", pytest.param("increment", marks=pytest.mark.full)])
 def test_with_one_condition_it_is_rusts_engine(reset):
     model = engine(discount=0.9, reset=reset, conditions=1)
     rust = BusEngine(bins=BINS, increments=STEPS, discount=0.9, reset=reset)

@@ -41,7 +41,7 @@ def staged(panel):
 
 
 def scipy_maximum(likelihood, space, theta, part):
-    """The maximum by scipy's BFGS on unconstrained coordinates: another optimiser and transform."""
+    """The maximum by scipy's Nelder-Mead on unconstrained coordinates, which takes no gradient."""
 
     def loss(u):
         moved = space.from_unconstrained(u, theta)
@@ -51,7 +51,7 @@ def scipy_maximum(likelihood, space, theta, part):
         ]
 
     start = np.asarray(space.to_unconstrained(theta))
-    found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
+    found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-9})
     return space.from_unconstrained(found.x, theta), -found.fun
 
 

@@ -426,7 +426,13 @@ def by_hand(model, panel, theta=TRUTH):
     return observation, choice, belief
 
 
-@pytest.mark.parametrize("model", [MARKET, LIMITED], ids=["infinite", "finite horizon"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(MARKET, id="infinite"),
+        pytest.param(LIMITED, id="finite horizon", marks=pytest.mark.full),
+    ],
+)
 def test_the_belief_goes_on_from_one_context_to_the_next(model):
     ll = pf.log_likelihood(model, {**TRUTH, "w": 0.0}, MOVING, prior=KNOWN_X0, grid=GRID)
     observation, choice, belief = by_hand(model, MOVING)

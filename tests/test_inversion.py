@@ -48,11 +48,18 @@ def random_table(S, seed=0, **changes) -> Table:
 # ---- exact on what the model made --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epochs", [None, 3], ids=["infinite", "finite"])
 @pytest.mark.parametrize(
-    ("S", "shocks"),
-    [(1, GUMBEL), (2, GUMBEL), (2, NESTED), pytest.param(3, NESTED, marks=pytest.mark.full)],
-    ids=["1-gumbel", "2-gumbel", "2-nested", "3-nested"],
+    ("S", "shocks", "epochs"),
+    [
+        (2, GUMBEL, None),
+        (1, NESTED, 3),
+        *[
+            pytest.param(S, shocks, epochs, marks=pytest.mark.full)
+            for S, shocks in ((1, GUMBEL), (2, NESTED), (3, NESTED))
+            for epochs in (None, 3)
+        ],
+        pytest.param(2, GUMBEL, 3, marks=pytest.mark.full),
+    ],
 )
 def test_rewards_come_back_from_choice_probabilities(S, shocks, epochs):
     """Also where some actions are ruled out, and nothing comes back there.

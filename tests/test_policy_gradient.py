@@ -72,7 +72,7 @@ def test_the_practical_form_reaches_the_two_stage_estimate(panel):
 
 def test_the_faithful_form_refuses_what_the_theorem_does_not_cover(panel):
     tiger = pf.models.Tiger(scale=0.5)
-    heard = pf.simulate(tiger, tiger.example(), agents=3, periods=5, seed=0, prior=PRIOR)
+    heard = pf.Panel.from_arrays([[0, 1, 0]], [[0, 0]])
     with pytest.raises(pf.EstimationError, match="scale one"):
         pf.fit(tiger, heard, pf.SoftPolicyGradient(faithful=True), prior=PRIOR)
     with pytest.raises(pf.EstimationError, match="share"):

@@ -12,12 +12,11 @@ import pomdpfit as pf
 from tests.small_hidden import hidden_panel
 
 
-@pytest.fixture(scope="module")
-def found():
+def ran_on(*arguments):
     """Host devices are made before JAX starts, so in a process of its own."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.shards_script"],
+        [sys.executable, "-m", "tests.shards_script", *arguments],
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
@@ -27,18 +26,22 @@ def found():
     return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize("devices", ["2", "4"])
-def test_every_number_is_that_of_one_device(found, devices):
+@pytest.mark.parametrize(
+    "arguments", [["1", "2"], pytest.param(["all", "1", "2", "4"], marks=pytest.mark.full)]
+)
+def test_every_number_is_that_of_one_device(arguments):
     """21 agents: neither 2 nor 4 devices have equal parts of them."""
-    one, (held, several) = found["1"][1], found[devices]
-    assert held == int(devices)
-    assert one.keys() == several.keys()
-    for name, numbers in one.items():
-        known, here = np.array(numbers), np.array(several[name])
-        # A difference of gradients, and what is climbed with it, have lost digits before.
-        tolerance = {"curvature": 1e-7, "params": 1e-8, "bse": 1e-7}.get(name, 1e-12)
-        assert here.shape == known.shape, name
-        assert np.abs(here - known).max() <= tolerance * max(1.0, np.abs(known).max()), name
+    (_, one), *spread = (found := ran_on(*arguments)).values()
+    for devices, (held, several) in zip(list(found)[1:], spread, strict=True):
+        assert held == int(devices)
+        assert one.keys() == several.keys()
+        for name, numbers in one.items():
+            known, here = np.array(numbers), np.array(several[name])
+            # A difference of gradients, and what is fitted with it, have lost digits before.
+            tolerance = {"curvature": 1e-7, "params": 1e-8, "bse": 1e-7}.get(name, 1e-12)
+            assert here.shape == known.shape, name
+            limit = tolerance * max(1.0, np.abs(known).max())
+            assert np.abs(here - known).max() <= limit, name
 
 
 def test_more_devices_than_there_are_are_refused():

@@ -198,7 +198,9 @@ def test_a_warm_start_gives_the_same_answer_in_fewer_steps():
     assert apart <= (warm.residual + cold.residual) / 0.05 + 1e-12
 
 
-@pytest.mark.parametrize(("bins", "nodes"), [(30, 15), (175, 101)])
+@pytest.mark.parametrize(
+    ("bins", "nodes"), [(30, 15), pytest.param(175, 101, marks=pytest.mark.full)]
+)
 def test_the_residual_is_below_1e_10_at_discount_0_9999(bins, nodes):
     """175 bins, 101 nodes: the paper's bus model. Both ways to solve a Newton step are met."""
     model = pf.models.EngineReplacement(bins=bins, discount=0.9999)

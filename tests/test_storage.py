@@ -111,13 +111,13 @@ def two_stage():
 def dated_bus():
     panel = bus_panel([f"{depot}{k}" for depot in "AB" for k in range(12)], list(MONTHS))
     panel = panel.exclude_transitions(np.arange(24 * 9).reshape(24, 9) == 3)
-    return pf.fit(BUS, panel, pf.TwoStage())
+    return pf.fit(BUS, panel, pf.TwoStage(), constraints="increment[0] = 0.6")
 
 
 @pytest.fixture(scope="module")
 def own():
     panel = bus_panel([f"{depot}{k}" for depot in "AB" for k in range(12)], list(MONTHS))
-    return pf.fit(OwnBus(BUS), panel)
+    return pf.fit(OwnBus(BUS), panel, fixed={"RC": 1.5})
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,6 @@ def assert_same_panel(panel, back):
 # ---- what comes back ---------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_a_joint_estimate_comes_back(joint, tmp_path):
     back = returned(joint, tmp_path)
     assert_same(joint, back)
@@ -204,6 +203,7 @@ def test_a_joint_estimate_comes_back(joint, tmp_path):
     assert back.log_likelihood().total == joint.log_likelihood().total
 
 
+@pytest.mark.full
 def test_two_stages_with_fixed_and_restricted_parameters_come_back(two_stage, tmp_path):
     back = returned(two_stage, tmp_path)
     assert_same(two_stage, back)
@@ -250,12 +250,13 @@ def test_another_model_is_refused(own, tmp_path, model, message):
         load(tmp_path / "own.zip", model=model)
 
 
-def test_a_model_that_fits_can_replace_a_ready_one(two_stage, tmp_path):
-    save(two_stage, tmp_path / "a.zip")
+def test_a_model_that_fits_can_replace_a_ready_one(joint, tmp_path):
+    save(joint, tmp_path / "a.zip")
     model = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8, top="replace")
     assert load(tmp_path / "a.zip", model=model).model is model
 
 
+@pytest.mark.full
 def test_the_labels_of_the_priors_states_count(two_stage, tmp_path):
     class Renamed(pf.models.EngineReplacement):
         def parameters(self):

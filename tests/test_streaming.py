@@ -205,9 +205,7 @@ def test_a_data_set_is_not_written_over(tmp_path, scan):
 
 
 @pytest.mark.parametrize("rows", [pytest.param(2**19, marks=pytest.mark.full), 60])
-def test_terms_gradients_and_outer_products_are_those_of_the_panel(
-    streamed, in_memory, monkeypatch, rows
-):
+def test_terms_and_gradients_are_those_of_the_panel(streamed, in_memory, monkeypatch, rows):
     monkeypatch.setattr(_scan, "CHUNK_ROWS", rows)
     names = in_memory.space.free_leaves
     weights = np.random.default_rng(3).poisson(1.0, (AGENTS, 2)).astype(float)
@@ -218,8 +216,13 @@ def test_terms_gradients_and_outer_products_are_those_of_the_panel(
         for name in names:
             assert np.allclose(streamed_slope[name], slope[name], rtol=1e-10, atol=1e-9)
     assert streamed.terms(TRUTH).total == pytest.approx(in_memory.terms(TRUTH).total, rel=1e-13)
+
+
+@pytest.mark.full
+def test_outer_products_of_scores_are_those_of_the_panel(streamed, in_memory):
     directions = in_memory.space.free_directions()
-    for counts in (np.broadcast_to(1.0, (AGENTS,)), weights[:, 0]):
+    weights = np.random.default_rng(3).poisson(1.0, AGENTS).astype(float)
+    for counts in (np.broadcast_to(1.0, (AGENTS,)), weights):
         _, known = in_memory.weighed_scores(TRUTH, directions, counts)
         _, found = streamed.weighed_scores(TRUTH, directions, counts)
         p = known.shape[-1]

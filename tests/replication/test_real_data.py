@@ -29,7 +29,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("bins", [90, 175])
+@pytest.mark.parametrize("bins", [pytest.param(90, marks=pytest.mark.full), 175])
 @pytest.mark.parametrize("discount", [0.9999, 0.0])
 def test_rust_group_4_to_the_printed_digits(bins, discount):
     estimate, groups = fit_sample(bins, (4,), discount), (4,)
