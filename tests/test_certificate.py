@@ -31,7 +31,7 @@ def everywhere(model: pf.Model, points: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fine():
     """The truth for practical purposes: the smooth scheme converges as h^4."""
-    return pf.solve(engine(), engine().example(), grid=pf.Smooth(401))
+    return pf.solve(engine(), engine().example(), grid=pf.Smooth(201))
 
 
 @functools.cache

@@ -151,6 +151,7 @@ def small(model, theta, prior, grid, lengths=(12, 9, 12, 5)):
     return pf.Likelihood(model, panel, prior=prior, grid=grid, solver=EXACT)
 
 
+@pytest.mark.full
 def test_tiger_score_equals_differences():
     """The accuracy is one for which no successor of a node is a node.
 

@@ -285,6 +285,11 @@ class Priced(Shifted):
 def test_parameters_that_no_choice_reveals_are_named():
     model = Shifted(bins=10, increments=3, discount=0.9)
     refused("do not tell shift:", model, dynamics={**TRUTH, "shift": 0.5})
+
+
+@pytest.mark.full
+def test_with_what_no_choice_reveals_fixed_the_others_are_found():
+    model = Shifted(bins=10, increments=3, discount=0.9)
     found = pf.fit_by_inversion(
         model,
         small_panel(),

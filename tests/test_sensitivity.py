@@ -30,10 +30,13 @@ def found():
 def test_sensitivities_equal_differences_of_solutions(found):
     """Central differences of step 1e-6 are good to 1e-9 of V, which is of size 10 here."""
     assert found.names == tuple(SPACE.free_names)
-    exact = pf.Newton(tolerance=1e-13)
-    solve = lambda m, th: pf.solve(m, th, grid=GRID, solver=exact)
-    value = differences(MODEL, THETA, SPACE, lambda m, th: np.asarray(solve(m, th).value(Z, X)))
-    policy = differences(MODEL, THETA, SPACE, lambda m, th: np.asarray(solve(m, th).policy(Z, X)))
+
+    def value_and_policy(model, theta):
+        solution = pf.solve(model, theta, grid=GRID, solver=pf.Newton(tolerance=1e-13))
+        return np.column_stack([solution.value(Z, X), solution.policy(Z, X)])
+
+    value, policy = np.split(differences(MODEL, THETA, SPACE, value_and_policy), [1], axis=1)
+    value = value[:, 0]
     np.testing.assert_allclose(found.value, value, atol=1e-7 * np.abs(value).max())
     np.testing.assert_allclose(found.policy, policy, atol=1e-7 * np.abs(policy).max())
     # Probabilities sum to one, so their derivatives sum to zero.

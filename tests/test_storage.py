@@ -787,7 +787,7 @@ junk = st.sampled_from(
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
 def test_junk_anywhere_in_the_json_raises_nothing_else(good, tmp_path, data):
