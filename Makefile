@@ -17,7 +17,7 @@ reproduce: .venv/ready
 test: .venv/ready-to-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-test-all: test  # and what takes longer: before a release, or before an issue is closed
+test-all: .venv/ready-for-docs test  # and what takes longer: before a release, or before an issue is closed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "full and not study"
 
 studies: .venv/ready-to-test  # Monte Carlo of hours: after a change of method
