@@ -14,7 +14,7 @@ import pytest
 
 from pomdpfit.programs import forget_programs
 
-_QUICK = "--xla_backend_optimization_level=0"
+_QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 _MOST_MAPS = 40_000  # memory maps of a process; Linux allows 65530, compiled code takes many
 
 
@@ -22,8 +22,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile with little effort, and once for all workers: most programs run only a few times.
 
     Such code takes 40 % less time to make and half as much again to run, so studies, which
-    compute, do without. It is as exact: sums may be taken in another order, no more. JAX reads
-    these settings at its first compilation, which is after this; workers inherit them.
+    compute, do without. It is as exact: sums may be taken in another order, no more. pomdpfit's own
+    programs do without the fusion emitters anywhere; here, so does what a test compiles itself. JAX
+    reads these settings at its first compilation, which is after this; workers inherit them.
     """
     if config.getoption("markexpr") == "study":
         return
