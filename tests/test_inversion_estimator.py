@@ -47,7 +47,7 @@ class _Exact:
         pytest.param(Ending, id="finite", marks=pytest.mark.full),
     ],
 )
-@pytest.mark.parametrize("reference", ["keep", "replace"])
+@pytest.mark.parametrize("reference", [pytest.param("keep", marks=pytest.mark.full), "replace"])
 def test_exact_choice_probabilities_give_exact_parameters(build, reference):
     """Whatever the data and the start; rewards are linear in them, so one step does it."""
     model = build(bins=10, increments=3, discount=0.9)

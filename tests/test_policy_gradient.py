@@ -61,6 +61,7 @@ def test_the_faithful_form_obeys_the_bound_at_every_step(panel):
     assert (rise >= rho / 2 * bound["gradient"].to_numpy()[:-1] * (1 - 1e-6)).all()
 
 
+@pytest.mark.full
 def test_the_practical_form_reaches_the_two_stage_estimate(panel):
     practical = fit(panel, pf.SoftPolicyGradient(epsilon=5e-4))
     staged = fit(panel, pf.TwoStage())
