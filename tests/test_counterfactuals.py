@@ -302,6 +302,7 @@ def estimate():
     )
 
 
+@pytest.mark.full
 def test_the_delta_method_is_that_of_the_exact_derivative(estimate):
     """Values: central differences against derivatives through the fixed point."""
     found = pf.counterfactual(estimate, available=["keep"], z0=0, draws=0).to_frame()

@@ -282,6 +282,7 @@ def test_choices_of_no_finite_horizon_spread_the_rewards_over_epochs():
 # ---- picture -----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_picture_has_points_for_each_z_and_the_line_between_their_ends():
     solution = pf.solve(ENGINE, RATES, grid=pf.Smooth(6))
     got = pf.invert_rewards(ENGINE, RATES, reference="replace", policy=solution)

@@ -213,6 +213,7 @@ def test_with_three_states_seeing_all_of_them_never_hurts(seed):
     assert gains(model, pf.FullObservation(), 0.9, 0, x, pf.Linear(5)).item() >= -1e-10
 
 
+@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_fewer_actions_never_help_and_values_stay_convex(seed):
