@@ -104,6 +104,7 @@ def test_a_hidden_condition_against_all_paths_of_a_cycle():
     assert gaps[1] < gaps[0] / 8
 
 
+@pytest.mark.full
 def test_over_some_periods_against_all_paths():
     rng = np.random.default_rng(0)
     model, x = Table(random_kernel(rng, 2, 2, 2), random_reward(rng, 2, 2, 2)), [0.4, 0.6]

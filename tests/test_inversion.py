@@ -162,6 +162,7 @@ def reset_inverse(policy, z, x):
     return V(z, x) + np.log(np.asarray(policy(z, x))[0]) - beta * ahead
 
 
+@pytest.mark.full
 def test_a_reset_as_the_reference_needs_no_grid():
     """One scalar equation instead of a linear system; the policy's own grid is the error left."""
     fine = pf.solve(ENGINE, RATES, grid=pf.Smooth(101))

@@ -126,6 +126,7 @@ def test_a_single_action_left_is_a_chain_with_rewards():
 # ---- closed forms ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_a_future_information_is_worth_what_it_does_to_one_choice():
     """beta = 0: E log sum_a exp r(z, x_y, a) - log sum_a exp r(z, x, a)."""
     model, x, z = table(5), np.array([0.4, 0.6]), 1
