@@ -182,7 +182,6 @@ def test_a_replicate_does_not_depend_on_the_others(joint, five, replicates, chun
     pd.testing.assert_frame_equal(found.info, five.info.iloc[:replicates], check_exact=True)
 
 
-@pytest.mark.full
 def test_processes_change_nothing_but_rounding(joint, five):
     """Libraries may use other threads in a worker, and so add up in another order.
 

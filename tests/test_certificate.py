@@ -39,8 +39,7 @@ def certificate(nodes: int) -> pf.Certificate:
     return pf.certify(engine(), engine().example(), nodes=nodes)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("nodes", [16, 31])
+@pytest.mark.parametrize("nodes", [16, pytest.param(31, marks=pytest.mark.full)])
 def test_the_truth_lies_inside_at_beliefs_between_nodes(fine, nodes):
     model, bounds = engine(), certificate(nodes)
     z, x = everywhere(model, 137)

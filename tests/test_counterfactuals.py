@@ -104,7 +104,6 @@ def test_a_hidden_condition_against_all_paths_of_a_cycle():
     assert gaps[1] < gaps[0] / 8
 
 
-@pytest.mark.full
 def test_over_some_periods_against_all_paths():
     rng = np.random.default_rng(0)
     model, x = Table(random_kernel(rng, 2, 2, 2), random_reward(rng, 2, 2, 2)), [0.4, 0.6]
@@ -303,7 +302,6 @@ def estimate():
     )
 
 
-@pytest.mark.full
 def test_the_delta_method_is_that_of_the_exact_derivative(estimate):
     """Values: central differences against derivatives through the fixed point."""
     found = pf.counterfactual(estimate, available=["keep"], z0=0, draws=0).to_frame()

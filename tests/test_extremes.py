@@ -304,7 +304,6 @@ def test_simulated_agents_take_the_better_action_where_rewards_are_huge():
     np.testing.assert_allclose(terms.choice, 0.0, atol=1e-12)
 
 
-@pytest.mark.full
 def test_an_engine_that_costs_a_million_to_replace():
     """One condition: the MDP of the reference; a replacement costs about RC in log-likelihood."""
     model = pf.models.EngineReplacement(bins=8, increments=3, discount=0.95, conditions=1)
@@ -362,7 +361,6 @@ def exact_log_likelihood(P, x0, z, a) -> float:
     return math.log(total.numerator) - math.log(total.denominator)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("tiny", [1e-30, 1e-200, 1e-300])
 def test_tiny_probabilities_multiply_to_less_than_any_float_and_are_scored(tiny):
     rows = np.array([[tiny, 0.4, 0.6], [2 * tiny, 0.7, 0.3]])
@@ -395,7 +393,6 @@ def test_a_state_that_is_all_but_impossible_comes_back():
     assert terms.belief[0, 1, 1] < 1e-200
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("accuracy", [0.0, 1e-300, 0.5, 1 - EPS, 1.0])
 def test_a_tiger_that_is_heard_at_any_accuracy(accuracy):
     model = pf.models.Tiger()

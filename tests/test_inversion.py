@@ -162,7 +162,6 @@ def reset_inverse(policy, z, x):
     return V(z, x) + np.log(np.asarray(policy(z, x))[0]) - beta * ahead
 
 
-@pytest.mark.full
 def test_a_reset_as_the_reference_needs_no_grid():
     """One scalar equation instead of a linear system; the policy's own grid is the error left."""
     fine = pf.solve(ENGINE, RATES, grid=pf.Smooth(101))
@@ -283,7 +282,6 @@ def test_choices_of_no_finite_horizon_spread_the_rewards_over_epochs():
 # ---- picture -----------------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_the_picture_has_points_for_each_z_and_the_line_between_their_ends():
     solution = pf.solve(ENGINE, RATES, grid=pf.Smooth(6))
     got = pf.invert_rewards(ENGINE, RATES, reference="replace", policy=solution)

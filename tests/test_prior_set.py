@@ -166,7 +166,6 @@ def test_periods_that_only_forget_save_most_of_the_deviation(figure_2):
     assert later.sizes.loc[16, "dynamics"] < 0.5 * found.sizes.loc[16, "dynamics"]
 
 
-@pytest.mark.full
 def test_cutting_a_panel_by_masks_is_cutting_it():
     panel, prior = engine_panel(40, 17)
     ll = lambda p: pf.log_likelihood(ENGINE, TRUTH, p, prior=prior, grid=GRID).by_agent

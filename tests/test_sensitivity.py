@@ -43,7 +43,6 @@ def test_sensitivities_equal_differences_of_solutions(found):
     np.testing.assert_allclose(found.policy.sum(axis=1), 0.0, atol=1e-12 * np.abs(policy).max())
 
 
-@pytest.mark.full
 def test_a_single_point_makes_a_labelled_table(found):
     one = pf.sensitivity(MODEL, THETA, Z[1], X[1], grid=GRID, space=SPACE).to_frame()
     assert list(one.index) == SPACE.free_names

@@ -142,7 +142,6 @@ def test_observations_that_reveal_s_give_the_mdp_on_z_and_s(S, grid):
     np.testing.assert_allclose(sol.q(range(Z), x), expected, atol=1e-10)
 
 
-@pytest.mark.full
 def test_tiger_tends_to_the_classical_value_as_the_shocks_vanish():
     """SARSOP brackets the hard-max value at the uniform belief by 19.3713 and 19.3714.
 

@@ -126,7 +126,6 @@ def test_a_single_action_left_is_a_chain_with_rewards():
 # ---- closed forms ------------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_without_a_future_information_is_worth_what_it_does_to_one_choice():
     """beta = 0: E log sum_a exp r(z, x_y, a) - log sum_a exp r(z, x, a)."""
     model, x, z = table(5), np.array([0.4, 0.6]), 1
@@ -214,7 +213,6 @@ def test_with_three_states_seeing_all_of_them_never_hurts(seed):
     assert gains(model, pf.FullObservation(), 0.9, 0, x, pf.Linear(5)).item() >= -1e-10
 
 
-@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_fewer_actions_never_help_and_values_stay_convex(seed):
