@@ -63,8 +63,9 @@ def test_programs_are_cut_in_pieces_only_where_cores_are_idle(
         _program._tried.cache_clear()
 
 
-def test_light_programs_are_optimised_less_and_answer_the_same():
+def test_light_programs_are_optimised_less_and_answer_the_same(monkeypatch):
     """Always, or where the arguments say so; not on other devices, which know no level."""
+    monkeypatch.setenv("XLA_FLAGS", "")
     level = _program._LIGHT if jax.default_backend() == "cpu" else {}
     told = lambda run, *args: run._options(args).get("compiler_options", {})
     double = lambda x: 2 * x
@@ -79,6 +80,14 @@ def test_light_programs_are_optimised_less_and_answer_the_same():
     for run in (always, sometimes, never):
         np.testing.assert_array_equal(run(small), 2 * np.ones(2))
         np.testing.assert_array_equal(run(large), 2 * np.ones(3))
+
+
+def test_a_level_of_optimisation_in_xla_flags_holds_for_light_programs_too(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    light = program(lambda x: 3 * x, name="light", light=True)
+    asked = light._options((jnp.ones(2),)).get("compiler_options", {})
+    assert not asked.keys() & _program._LIGHT.keys()
+    np.testing.assert_array_equal(light(jnp.ones(2)), 3 * np.ones(2))
 
 
 def test_what_is_prepared_is_not_traced_again():

@@ -5,7 +5,8 @@ to compile, and what it makes of our gathers and scans is no faster: so it is sw
 by program, where jaxlib knows the option. Scatters would run faster with it, which saves less than
 it costs to compile. Programs that are `light` are optimised less, which takes a fifth less time: it
 makes no difference to what runs over a model once, little to what runs over a panel, and none to
-sweeps with linear interpolation; those with slopes would take a fifth longer. And XLA cuts a
+sweeps with linear interpolation; those with slopes would take a fifth longer. A level of
+optimisation that XLA_FLAGS asks for holds for all programs instead. And XLA cuts a
 program in pieces that it compiles side by side: where other programs keep all cores busy, that
 takes a tenth longer. Figures are in docs/speed.md.
 
@@ -255,7 +256,8 @@ def _side_by_side() -> ThreadPoolExecutor:
 def _options(*, light: bool = False) -> dict[str, Any]:
     """Asked for at the first call: what is imported starts no device."""
     known = _tried()[0]
-    if light and jax.default_backend() == "cpu":
+    chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
+    if light and not chosen and jax.default_backend() == "cpu":
         known = known | _LIGHT
     return {"compiler_options": known} if known else {}
 
