@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import pomdpfit as pf
 from pomdpfit.programs import forget_programs
 
 _QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -46,6 +47,14 @@ def cache_of_compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Iter
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     yield
     jax.config.update("jax_compilation_cache_dir", None)
+
+
+@pytest.fixture(scope="session")
+def badly_labelled_estimate() -> pf.Estimate:
+    """A fit with hidden states, for whoever draws or reports one."""
+    from small_hidden import EVIL_ENGINE, hidden_fit, hidden_panel
+
+    return hidden_fit(hidden_panel(), EVIL_ENGINE)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -112,7 +112,7 @@ def test_a_certificate_refuses_a_wrong_policy(fine):
     theta = dict(model.example()) | {"RC": model.example()["RC"] + 0.01}
     bounds = certificate(16)
     assert bounds.holds(fine)
-    assert not bounds.holds(pf.solve(model, theta, grid=pf.Smooth(401)))
+    assert not bounds.holds(pf.solve(model, theta, grid=pf.Smooth(201)))
 
 
 def test_one_hidden_state_brackets_the_mdp_up_to_rounding():

@@ -42,8 +42,8 @@ def panel():
 
 
 @pytest.fixture(scope="module")
-def estimate(panel):
-    return hidden_fit(panel, EVIL_ENGINE)
+def estimate(badly_labelled_estimate):
+    return badly_labelled_estimate
 
 
 @pytest.fixture(scope="module")

@@ -262,7 +262,9 @@ def test_a_direction_that_the_data_do_not_identify_is_named(panel):
 
 
 def test_no_start_with_a_likelihood_is_an_error_that_says_why(panel):
-    bad = pf.Panel.from_arrays([[0, 7]], [[0]])  # seven bins up in a period
+    z, a = np.zeros((2, *panel.z.shape), dtype=int)
+    z[0, 1:] = 7  # seven bins up in a period
+    bad = pf.Panel.from_arrays(z, a)
     with pytest.raises(pf.EstimationError, match="probability zero"):
         fit(bad)
 

@@ -19,7 +19,6 @@ from small_hidden import (
     DYNAMICS,
     ENGINE,
     EVIL,
-    EVIL_ENGINE,
     GRID,
     PRIOR,
     TRUTH,
@@ -42,9 +41,9 @@ def solution():
     return pf.solve(ENGINE, TRUTH, grid=GRID)
 
 
-@pytest.fixture(scope="module")
-def estimate():
-    return hidden_fit(hidden_panel(), EVIL_ENGINE)
+@pytest.fixture
+def estimate(badly_labelled_estimate):
+    return badly_labelled_estimate
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from pomdpfit.packing import _zip
 from pomdpfit.packing._npy import npy_array, npy_bytes
 from pomdpfit.packing._values import Reader, Writer
 from pomdpfit.storage import _classes, load, save
+from small_hidden import hidden_fit, hidden_panel
 
 ENGINE = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8)
 TRUTH = {
@@ -87,7 +88,7 @@ MONTHS = pd.date_range("2001-01-31 12:00", periods=9, freq="ME", tz="Europe/Berl
 
 @pytest.fixture(scope="module")
 def joint():
-    return pf.fit(ENGINE, engine_panel(), prior=HALF, start=TRUTH, starts=1, grid=pf.Linear(5))
+    return hidden_fit(hidden_panel(), starts=1)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +253,7 @@ def test_another_model_is_refused(own, tmp_path, model, message):
 
 def test_a_model_that_fits_can_replace_a_ready_one(joint, tmp_path):
     save(joint, tmp_path / "a.zip")
-    model = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8, top="replace")
+    model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9, top="replace")
     assert load(tmp_path / "a.zip", model=model).model is model
 
 
@@ -275,7 +276,7 @@ def test_a_subclass_of_a_ready_model_is_not_taken_for_it(joint, tmp_path):
     class Mine(pf.models.EngineReplacement):
         pass
 
-    setting = dataclasses.replace(joint.setting, model=Mine(6, 2, 0.8))
+    setting = dataclasses.replace(joint.setting, model=Mine(6, 3, 0.9))
     assert returned(dataclasses.replace(joint, setting=setting), tmp_path).model is None
 
 
@@ -283,7 +284,7 @@ def test_a_subclass_of_a_ready_model_is_not_taken_for_it(joint, tmp_path):
     "means",
     [
         {"prior": pf.KnownPrior(np.array([0.25, 0.75]))},
-        {"prior": pf.KnownPrior(np.full((60, 2), 0.5))},
+        {"prior": pf.KnownPrior(np.full((40, 2), 0.5))},
         {"prior": pf.KnownPrior({(k, "x"): np.array([0.1, 0.9]) for k in range(3)})},
         {"prior": pf.KnownPrior({k: (0.1, 0.9) for k in range(3)})},
         {"prior": pf.AgentPriors()},
@@ -407,7 +408,7 @@ def test_any_array_of_numbers_comes_back(dtype, shape, random):
 
 def test_tables_keep_index_names_and_types(joint, tmp_path):
     agents = pd.Index(joint.panel.agents, name="agent")
-    priors = pd.DataFrame(np.random.default_rng(0).random((60, 2)), agents, ["good", "bad"])
+    priors = pd.DataFrame(np.random.default_rng(0).random((40, 2)), agents, ["good", "bad"])
     modes = joint.modes.assign(word=["a"], flag=[True], count=np.array([3], dtype=np.int32))
     starts = pd.DataFrame({"mode": [1, 2]}, pd.Index(["start", "drawn 1"], name="start"))
     estimate = dataclasses.replace(joint, agent_priors=priors, modes=modes, starts=starts)
@@ -448,8 +449,8 @@ class OwnPrior(pf.KnownPrior):
         ({"prior": OwnPrior([0.5, 0.5])}, "prior: .*OwnPrior"),
         ({"solver": "Newton()"}, None),
         ({"panel": {"agents": tuple(uuid.UUID(int=k) for k in range(60))}}, "agents: .*UUID"),
-        ({"panel": {"times": np.full((60, 16), 1j, dtype=object)}}, "times: .*complex"),
-        ({"panel": {"times": np.full((60, 16), pd.NaT, dtype=object)}}, "times: .*NaT"),
+        ({"panel": {"times": np.full((40, 23), 1j, dtype=object)}}, "times: .*complex"),
+        ({"panel": {"times": np.full((40, 23), pd.NaT, dtype=object)}}, "times: .*NaT"),
         (
             {"panel": {"agents": tuple(np.longdouble(k) for k in range(60))}},
             "agents: .*number of type",
@@ -563,7 +564,7 @@ INFORMATION = (*ESTIMATE, "information", "Information")
         ),
         (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["(9,)<f8", 1]}]}), "not one to"),
         (in_estimate(*PANEL, "agents", value={"tuple": [{"numpy": ["<f8", [1]]}]}), "not one to"),
-        (in_estimate(*PANEL, "agents", value={"tuple": [0] * 60}), "an agent twice"),
+        (in_estimate(*PANEL, "agents", value={"tuple": [0] * 40}), "an agent twice"),
         (in_estimate(*ESTIMATE, "steps", value={"tuple": [10**4000]}), "steps cannot be"),
         (
             in_estimate(*SETTING, "model", value={"EngineReplacement": {"discount": "0.npy"}}),
@@ -607,7 +608,7 @@ def test_a_changed_json_is_refused(good, tmp_path, change, message):
 
 
 def object_npy() -> bytes:
-    content = npy_bytes(np.zeros((60, 16), dtype=np.int64))
+    content = npy_bytes(np.zeros((40, 23), dtype=np.int64))
     return content.replace(b"'<i8'", b"'|O' ")
 
 
@@ -619,14 +620,14 @@ def headed(header: bytes) -> bytes:
     ("content", "message"),
     [
         (object_npy(), "numbers and booleans alone"),
-        (npy_bytes(np.zeros((60, 16))), "panel's z must have shape .* float64"),
-        (npy_bytes(np.zeros((60, 15), dtype=int)), "must have shape"),
+        (npy_bytes(np.zeros((40, 23))), "panel's z must have shape .* float64"),
+        (npy_bytes(np.zeros((40, 22), dtype=int)), "must have shape"),
         (npy_bytes(np.zeros(3, dtype="U4")), "type <U4"),
         (npy_bytes(np.zeros(3, dtype=complex)), "type <c16"),
         (npy_bytes(np.zeros(3, dtype=[("a", int)])), "numbers and booleans alone"),
-        (npy_bytes(np.zeros((60, 16), dtype=int))[:-1], "another size"),
-        (npy_bytes(np.zeros((60, 16), dtype=int)) + b"0", "another size"),
-        (npy_bytes(np.full((60, 16), -1)), "are negative"),
+        (npy_bytes(np.zeros((40, 23), dtype=int))[:-1], "another size"),
+        (npy_bytes(np.zeros((40, 23), dtype=int)) + b"0", "another size"),
+        (npy_bytes(np.full((40, 23), -1)), "are negative"),
         (headed(b"-" * 9000 + b"1"), "numbers and booleans alone"),
         (headed(b"__import__('os')"), "numbers and booleans alone"),
         (b"\x93NUMPY\x02\x00" + b"\0" * 80, "version 1.0"),

@@ -86,6 +86,7 @@ def table3():
     return pf.fit(model, data.panel, pf.TwoStage(), prior=GOOD, start=start, starts=1, grid=grid)
 
 
+@pytest.mark.full
 def test_the_paper_stays_at_its_published_estimates(table3):
     """Dynamics within 0.005, rewards within one published standard error."""
     assert table3.converged
@@ -94,6 +95,7 @@ def test_the_paper_stays_at_its_published_estimates(table3):
         assert gap < (float(printed_se) if name in ("RC", "cost[good]", "cost[bad]") else 0.005)
 
 
+@pytest.mark.full
 def test_standard_errors_of_the_dynamics_are_the_published_ones(table3):
     """The paper bootstrapped and printed one digit: half a unit of it, and 10 % for its draws."""
     se = table3.standard_errors("sandwich")
@@ -104,6 +106,7 @@ def test_standard_errors_of_the_dynamics_are_the_published_ones(table3):
             )
 
 
+@pytest.mark.full
 def test_dollars_are_scaled_as_in_the_paper(table3):
     """7513 dollars per RC: 0.201 and 0.945 here; the paper's own figures give 0.231 and 1.00."""
     money = dollars(table3)
@@ -116,6 +119,7 @@ def test_dollars_are_scaled_as_in_the_paper(table3):
     assert 7.513 / 9.738 * np.array([0.3, 1.3]) == pytest.approx([0.231, 1.00], abs=5e-3)
 
 
+@pytest.mark.full
 def test_the_published_maximum_is_not_the_highest(table3):
     """New engines in light use explain the mileage better, by more than 40."""
     light = {
