@@ -432,7 +432,8 @@ def test_scores_of_agents_are_the_sums_of_those_of_their_rows(make):
 
 
 @pytest.mark.parametrize(
-    "make", [engine, leased, pytest.param(with_a_stationary_prior, marks=pytest.mark.full)]
+    "make",
+    [engine, *(pytest.param(m, marks=pytest.mark.full) for m in (leased, with_a_stationary_prior))],
 )
 @pytest.mark.parametrize("part", [Part.BOTH, Part.CHOICE, Part.OBSERVATION])
 def test_curvature_is_what_differences_of_gradients_say(make, part):

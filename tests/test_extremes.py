@@ -397,13 +397,14 @@ def test_a_state_that_is_all_but_impossible_comes_back():
 def test_a_tiger_that_is_heard_at_any_accuracy(accuracy):
     model = pf.models.Tiger()
     theta = model.example() | {"accuracy": accuracy}
-    sol = pf.solve(model, theta, grid=pf.Smooth(21))
+    grid = pf.Smooth(21)
+    sol = pf.solve(model, theta, grid=grid)
     policy = np.asarray(sol.policy(0, [[1.0, 0.0], [0.5, 0.5], [1e-300, 1.0]]))
     assert np.isfinite(policy).all()
     np.testing.assert_allclose(policy.sum(axis=1), 1, atol=8 * EPS)
     prior = pf.KnownPrior([0.5, 0.5])
-    panel = pf.simulate(model, theta, agents=5, periods=6, seed=0, prior=prior)
-    terms, gradient = pf.Likelihood(model, panel, prior=prior, grid=pf.Smooth(21)).gradient(theta)
+    panel = pf.simulate(model, theta, agents=5, periods=6, seed=0, prior=prior, grid=grid)
+    terms, gradient = pf.Likelihood(model, panel, prior=prior, grid=grid).gradient(theta)
     assert np.isfinite(terms.total)
     assert np.isfinite(gradient).all()
 

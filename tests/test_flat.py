@@ -127,10 +127,10 @@ def test_an_identified_model_takes_the_steps_that_it_took(known):
     np.testing.assert_allclose(known.standard_errors("hessian"), errors, rtol=1e-10)
 
 
-def test_agents_who_are_all_alike_do_not_make_a_model_flat():
+def test_agents_who_are_all_alike_do_not_make_a_model_flat(tosses):
     """Their scores span one direction, whatever the model: second derivatives know better."""
-    z = np.tile([0, 1, 1, 1, 0, 1, 1, 1], (40, 1))
-    panel = pf.Panel.from_arrays(z, np.zeros((40, 7), dtype=int))
+    z = np.tile([0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1], (tosses.agent_count, 1))
+    panel = pf.Panel.from_arrays(z, np.zeros_like(tosses.a))
     with pytest.warns(pf.ConvergenceWarning):
         est = toss(panel, fixed={"b": 0.7})
     assert est.information.unidentified.shape[1] == 0

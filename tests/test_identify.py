@@ -86,6 +86,7 @@ def test_null_directions_are_those_of_brute_force(hidden):
     assert subspace_angles(null, report.observations.null).max() < 1e-7  # arccos near one
 
 
+@pytest.mark.full
 def test_the_engine_reaches_full_rank_at_three_periods():
     """The paper's structure and a new engine: 3, 6, then all 8 parameters of the dynamics."""
     model = pf.models.EngineReplacement(bins=15, discount=0.99)

@@ -275,6 +275,7 @@ def weather(stay):
     return {"stay": np.array(stay), "umbrella": np.array([0.5, -0.5]), "discount": 0.8}
 
 
+@pytest.mark.full
 def test_the_stationary_prior_of_a_state_that_nobody_controls_is_bayes_rule():
     # P(s) = (0.3, 0.2) / 0.5, P(s, z) = P(s) P(z | s).
     joint = np.array([0.6, 0.4])[:, None] * np.array([[0.8, 0.2], [0.3, 0.7]])

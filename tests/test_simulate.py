@@ -14,6 +14,8 @@ import pytest
 from scipy import stats
 
 import pomdpfit as pf
+import small_hidden as hidden
+from pomdpfit import _solve
 from reference import enumeration, tree
 
 jax.config.update("jax_enable_x64", True)
@@ -244,3 +246,14 @@ def test_a_solution_given_is_used_and_must_be_of_the_same_theta():
     np.testing.assert_array_equal(given.a, pf.simulate(model, theta, **options).a)
     with pytest.raises(pf.ModelError, match="another"):
         pf.simulate(model, {**theta, "gold": 11.0}, solution=solution, **options)
+
+
+def test_a_panel_its_likelihood_and_a_solution_share_one_compiled_solver():
+    model, theta = hidden.ENGINE, hidden.ENGINE.example()
+    means = {"prior": hidden.PRIOR, "grid": hidden.GRID}
+    _solve._round.forget()
+    panel = pf.simulate(model, theta, agents=40, periods=22, seed=0, **means)
+    assert len(_solve._round._ready) == 1
+    pf.log_likelihood(model, theta, panel, **means)
+    pf.solve(model, theta, grid=hidden.GRID)
+    assert len(_solve._round._ready) == 1

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -238,6 +239,9 @@ def checked_primitives(
             "from numpy, not from JAX arrays made before 64-bit floats were switched on."
         )
     primitives.check()
+    # Numbers as arrays, as they are in a likelihood: what is compiled serves both.
+    numbers = lambda leaf: np.asarray(leaf) if isinstance(leaf, float) else leaf
+    primitives = jax.tree.map(numbers, primitives)
     check_label_counts(
         model,
         state=primitives.states,

@@ -17,6 +17,7 @@ from pomdpfit._schemes import AbstractScheme
 from pomdpfit._simulate_paths import simulate_paths
 from pomdpfit._solve import Solution, solve_primitives
 from pomdpfit._types import Array, ArrayLike, Float, Int, Theta
+from pomdpfit.solvers import Newton
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,7 +110,8 @@ def prepare(
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
     z0 = _first_observations(z0, agents, primitives.observations)
     if solution is None:
-        solution = solve_primitives(primitives, grid)
+        # As likelihoods do: a fit to the panel finds its solver compiled.
+        solution = solve_primitives(primitives, grid, Newton(coarse_first=False))
     elif not eqx.tree_equal(solution.primitives, primitives):
         raise ModelError("the solution given is of another model or another theta.")
     covariates = {n: float(theta[n]) for n in model.space().covariates}

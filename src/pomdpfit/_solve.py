@@ -20,6 +20,7 @@ from pomdpfit.certificate import Certificate, certify_primitives
 from pomdpfit.programs import program
 from pomdpfit.solvers import AbstractSolver, Newton, Plan, SolverState, make_plan
 from pomdpfit.solvers._base import enough
+from pomdpfit.solvers._nested import coarser
 
 
 class Solution(eqx.Module):
@@ -107,7 +108,7 @@ def solve_primitives(
 ) -> Solution:
     """`solve` for primitives that have been checked."""
     grid = checked_grid(primitives, grid)
-    solver = Newton() if solver is None else solver
+    solver = Newton(coarse_first=coarser(grid) is not None) if solver is None else solver
     first = None if start is None else start.coefficients
     operator = make_operator(primitives, grid)
     state = solved_state(operator, solver, make_plan(primitives.kernel), first)
