@@ -36,14 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def cache_of_compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """JAX's own cache on disk, for all workers of this session (not for processes they start)."""
+def cache_of_compiled_programs(pytestconfig: pytest.Config) -> Iterator[None]:
+    """JAX's own cache on disk, for all workers, and the next run (not for processes they start).
+
+    JAX finds a program by its text and all settings, so what has changed is compiled anew.
+    """
     import jax
 
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    jax.config.update("jax_compilation_cache_dir", str(shared / "compiled"))
+    folder = pytestconfig.rootpath / ".pytest_cache" / "compiled"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     yield
     jax.config.update("jax_compilation_cache_dir", None)
