@@ -19,6 +19,7 @@ import pomdpfit as pf
 from pomdpfit._sealed import sealed
 from pomdpfit.inference import _bootstrap
 from small_bus import TRUTH, bus_fit, draw_panel
+from small_hidden import hidden_fit, hidden_panel
 
 # Both climbs end where the promised gain is below 1e-8: within sqrt(2e-8) standard errors of the
 # maximum each, by a quadratic model that is right to a few percent there.
@@ -99,20 +100,11 @@ def test_a_replicate_is_the_fit_to_repeated_agents(which, request):
 
 
 def test_a_replicate_with_hidden_states_is_the_fit_to_repeated_agents():
-    """Of a panel that the model has not made: it need not be right for this."""
-    model = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
-    panel = draw_panel(2, agents=30)
-    known = {
-        "cost": [300.0, 900.0],
-        "stay": [0.85, 0.95],
-        "increment": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]],
-    }
-    means = {"prior": pf.KnownPrior([0.5, 0.5]), "grid": pf.Smooth(5), "starts": 1}
-    options = {**means, "fixed": known, "skip_hessian": True}
-    est = pf.fit(model, panel, start={"RC": 2.0}, **options)
+    panel = hidden_panel()
+    est = hidden_fit(panel, starts=1, skip_hessian=True)
     found = pf.bootstrap(est, 2, seed=1)
-    counts = drawn(1, 1, 30)
-    again = pf.fit(model, repeated(panel, counts), start=est.theta, **options)
+    counts = drawn(1, 1, panel.agent_count)
+    again = hidden_fit(repeated(panel, counts), starts=1, start=est.theta, skip_hessian=True)
     assert np.abs((found.draws.loc[1] - again.params) / again.bse).max() < NEAR
     assert found.info.loc[1, "llf"] == pytest.approx(again.llf, abs=4e-8)
 
@@ -182,6 +174,7 @@ def test_a_replicate_does_not_depend_on_the_others(joint, five, replicates, chun
     pd.testing.assert_frame_equal(found.info, five.info.iloc[:replicates], check_exact=True)
 
 
+@pytest.mark.full
 def test_processes_change_nothing_but_rounding(joint, five):
     """Libraries may use other threads in a worker, and so add up in another order.
 

@@ -32,7 +32,7 @@ THETA = {
     "increment": np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]),
 }
 NEW = pf.KnownPrior([1.0, 0.0])
-GRID = pf.Smooth(21)
+GRID = pf.Smooth(16)
 PAGE = Path(__file__).parents[1] / "docs" / "counterfactuals.md"
 
 
@@ -50,6 +50,7 @@ def rust(RC: float, bins=8, cost=400.0, increment=(0.3, 0.5, 0.2)) -> float:
 
 
 VALUES = [1.0, 2.0, 4.0, 8.0]
+DOLLARS = [3600 * value for value in VALUES]  # where 2.5 are 9000
 
 
 @pytest.mark.full
@@ -75,7 +76,7 @@ def test_demand_slopes_down(seed):
     rng = np.random.default_rng(seed)
     theta = {**THETA, "cost": rng.uniform(0, 800, 2), "stay": rng.uniform(0.1, 0.95, 2)}
     theta["increment"] = rng.dirichlet(np.ones(3), size=2)
-    curve = pf.demand_curve(BUS, "RC", VALUES, 1, at=theta, prior=NEW, grid=pf.Smooth(11))
+    curve = pf.demand_curve(BUS, "RC", VALUES, 1, at=theta, prior=NEW, grid=GRID)
     assert (np.diff(curve.to_frame()["estimate"]) < 0).all()
 
 
@@ -175,7 +176,7 @@ def test_the_stationary_law_gives_the_stationary_prior():
     panel = pf.Panel.from_arrays(np.arange(8)[:, None], np.zeros((8, 1), dtype=int))
     prior = pf.StationaryPrior(nodes=21)
     x0 = pf.log_likelihood(BUS, THETA, panel, prior=prior, grid=GRID).belief[:, 0]
-    law = stationary_law(belief_chain(pf.solve(BUS, THETA, grid=GRID))[0]).reshape(8, 21)
+    law = stationary_law(belief_chain(pf.solve(BUS, THETA, grid=GRID))[0]).reshape(8, 16)
     beliefs = GRID.beliefs(2)
     np.testing.assert_allclose(law @ beliefs / law.sum(1, keepdims=True), x0, atol=1e-8)
 
@@ -263,8 +264,8 @@ def test_dollars_follow_the_scaling_of_a_parameter():
 def test_prices_in_dollars_are_parts_of_the_price_that_was_paid():
     """v dollars are v / 9000 of RC, so that 9000 dollars are RC itself."""
     ask = {"at": THETA, "prior": NEW, "grid": GRID}
-    money = pf.demand_curve(BUS, "RC", [4500, 9000], "replace", dollars={"RC": 9000}, **ask)
-    plain = pf.demand_curve(BUS, "RC", [1.25, 2.5], "replace", **ask).to_frame()["estimate"]
+    money = pf.demand_curve(BUS, "RC", DOLLARS, "replace", dollars={"RC": 9000}, **ask)
+    plain = pf.demand_curve(BUS, "RC", VALUES, "replace", **ask).to_frame()["estimate"]
     np.testing.assert_allclose(money.to_frame()["estimate"], plain, rtol=1e-9)
     assert money.estimate == pytest.approx(9000)
     assert money.to_frame().index.name == money.parameter == "RC in dollars"

@@ -47,7 +47,11 @@ def test_a_malformed_input_gets_the_outcome_and_the_words_it_should(title):
     assert len(says) < 1500
 
 
-@pytest.mark.parametrize("title", EXTREMES)
+_REFUSED = [title for title, case in EXTREMES.items() if case.outcome == "refused"]
+_OTHER = [pytest.param(t, marks=pytest.mark.full) for t in EXTREMES if t not in _REFUSED]
+
+
+@pytest.mark.parametrize("title", [*_REFUSED, *_OTHER])
 def test_a_model_at_an_extreme_gets_the_outcome_and_the_words_it_should(title):
     case = EXTREMES[title]
     outcome, says = outcome_of(title)
@@ -56,6 +60,7 @@ def test_a_model_at_an_extreme_gets_the_outcome_and_the_words_it_should(title):
         assert word in says, (word, says)
 
 
+@pytest.mark.full
 def test_the_page_is_what_the_cases_give_now():
     pytest.importorskip("pyarrow")
     page = malformed_inputs.PAGE.read_text(encoding="utf-8")

@@ -328,6 +328,7 @@ def test_arrays_that_are_written_into_are_not_taken_for_what_they_were(solves):
     )
 
 
+@pytest.mark.full
 def test_rows_are_scored_in_three_entries_as_in_all_of_them():
     """Fewer than programs are made for, and no other entry is free."""
     likelihood, theta = engine()

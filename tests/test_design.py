@@ -178,6 +178,7 @@ def test_a_study_may_be_enlarged_and_made_smaller(found, kept, monkeypatch):
     )
 
 
+@pytest.mark.full
 def test_stopped_and_resumed_it_ends_in_the_same_bytes(found, tmp_path):
     def stopping(what, done, total):
         if what == "replications" and done >= 16:

@@ -16,6 +16,7 @@ import pomdpfit as pf
 from pomdpfit._summary import Summary
 from pomdpfit.baselines import MDP, NFXPLikelihood
 from small_bus import MODEL, TRUTH, bus_fit, draw_panel
+from small_hidden import hidden_fit
 
 ENTRIES = ["RC", "cost", "increment[0]", "increment[1]", "increment[2]"]
 FREE = ENTRIES[:-1]
@@ -52,29 +53,20 @@ def on_bound():
 
 @pytest.fixture(scope="module")
 def ragged():
-    panel = draw_panel(5, agents=25)
-    lengths = np.random.default_rng(0).integers(3, 13, size=25)
+    panel = draw_panel(5, agents=40, periods=22)  # of the shape of hidden_panel
+    lengths = np.append(22, np.random.default_rng(0).integers(3, 23, size=39))
     z = [row[:n] for row, n in zip(panel.z, lengths, strict=True)]
     a = [row[: n - (i % 2)] for i, (row, n) in enumerate(zip(panel.a, lengths, strict=True))]
-    panel = pf.Panel.from_arrays(z, a, agents=[f"bus {i}" for i in range(25)])
+    panel = pf.Panel.from_arrays(z, a, agents=[f"bus {i}" for i in range(40)])
     return panel.score(choice=np.random.default_rng(1).random(panel.z.shape) < 0.8)
 
 
 @pytest.fixture(scope="module")
 def hidden(ragged):
     """A model with hidden states, known dynamics and three rewards."""
-    dynamics = {"stay": [0.85, 0.95], "increment": [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]]}
-    return pf.fit(
-        pf.models.EngineReplacement(bins=6, increments=3, discount=0.9),
-        ragged,
-        prior=pf.KnownPrior([0.5, 0.5]),
-        grid=pf.Smooth(5),
-        start={"RC": 2.0, "cost": [300.0, 900.0]},
-        starts=1,
-        fixed=dynamics,
-        constraints="cost[bad] = 3 * cost[good]",
-        skip_hessian=True,
-    )
+    start = {"RC": 2.0, "cost": [300.0, 900.0]}
+    restricted = {"constraints": "cost[bad] = 3 * cost[good]", "skip_hessian": True}
+    return hidden_fit(ragged, start=start, starts=1, **restricted)
 
 
 # ---- names and shapes ---------------------------------------------------------------------------

@@ -111,10 +111,6 @@ def test_the_same_estimate_gives_the_same_bytes_but_for_the_clock(html, estimate
     assert clock.sub("", written(estimate, tmp_path)) == clock.sub("", html)
 
 
-def test_the_title_is_the_callers(estimate, tmp_path):
-    assert Page(written(estimate, tmp_path, title=EVIL)).texts["title"] == [EVIL]
-
-
 # ---- safety ----------------------------------------------------------------------------------
 
 
@@ -283,8 +279,9 @@ def test_heavier_diagnostics_come_when_they_are_asked_for(estimate, tmp_path):
     assert 'id="figure-profile-1"' in html
 
 
-def test_agents_are_chosen(estimate, tmp_path):
-    html = written(estimate, tmp_path, agents=[1])
+def test_agents_and_the_title_are_chosen(estimate, tmp_path):
+    html = written(estimate, tmp_path, agents=[1], title=EVIL)
+    assert Page(html).texts["title"] == [EVIL]
     assert "who did most" not in html
     with pytest.raises(pf.ModelError, match="no agent 'x'"):
         written(estimate, tmp_path, agents=["x"])

@@ -393,6 +393,7 @@ def test_a_state_that_is_all_but_impossible_comes_back():
     assert terms.belief[0, 1, 1] < 1e-200
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("accuracy", [0.0, 1e-300, 0.5, 1 - EPS, 1.0])
 def test_a_tiger_that_is_heard_at_any_accuracy(accuracy):
     model = pf.models.Tiger()

@@ -11,6 +11,7 @@ import pomdpfit as pf
 from pomdpfit.baselines import BusEngine
 from reference import nfxp
 from small_bus import MODEL, TRUTH, bus_fit, draw_panel, tables
+from small_hidden import hidden_fit
 
 LEVEL = 1e-4  # of every statistical statement below
 REPLICATIONS = 150
@@ -511,7 +512,7 @@ def test_epochs_at_which_agents_enter_are_data(full):
 
 def test_a_model_with_hidden_states_beside_one_without():
     """Mileage of two regimes that last: both models are scored on the same rows, one sees it."""
-    rng, N, T = np.random.default_rng(2), 80, 30
+    rng, N, T = np.random.default_rng(2), 40, 22  # of the shape of hidden_panel
     stay, increment = np.array([0.85, 0.95]), np.array([[0.05, 0.15, 0.8], [0.8, 0.15, 0.05]])
     z, a = np.zeros((2, N, T), dtype=int)
     for i in range(N):
@@ -523,16 +524,8 @@ def test_a_model_with_hidden_states_beside_one_without():
                 z[i, t + 1] = 0 if a[i, t] else min(z[i, t] + up, MODEL.bins - 1)
                 s = 0 if a[i, t] else (s if rng.random() < stay[s] else 1 - s)
     panel = pf.Panel.from_arrays(z, a)
-    hidden = pf.fit(
-        pf.models.EngineReplacement(bins=6, increments=3, discount=0.9),
-        panel,
-        prior=pf.KnownPrior([0.5, 0.5]),
-        grid=pf.Smooth(5),
-        start={"RC": 2.0},
-        starts=1,
-        fixed={"cost": [300.0, 900.0], "stay": stay, "increment": increment},
-        skip_hessian=True,
-    )
+    start, known = {"RC": 2.0, "cost": [300.0, 900.0]}, {"stay": stay, "increment": increment}
+    hidden = hidden_fit(panel, start=start, fixed=known, starts=1, skip_hessian=True)
     seen = bus_fit(panel, pf.TwoStage())
     table = pf.compare(seen=seen, hidden=hidden)
     assert table.index.tolist() == ["hidden", "seen"]

@@ -31,7 +31,7 @@ class HiddenMarkov(pf.Model):
         return jnp.zeros((Z, S, 1))
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.full)])
 def case(request):
     S, Z, T = request.param, 5, 300
     rng = np.random.default_rng(S)

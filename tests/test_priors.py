@@ -285,12 +285,14 @@ def test_the_stationary_prior_of_a_state_that_nobody_controls_is_bayes_rule():
         np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
+@pytest.mark.full
 def test_the_stationary_prior_where_z_tells_the_state():
     rng = np.random.default_rng(2)
     model = Table(revealing_kernel(rng, 2, 2, 2), random_reward(rng, 2, 2, 2))
     np.testing.assert_allclose(stationary(model, at(0.8)), np.eye(2), atol=1e-12)
 
 
+@pytest.mark.full
 def test_the_stationary_prior_of_a_single_state_is_one():
     rng = np.random.default_rng(4)
     for _ in range(5):

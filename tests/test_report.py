@@ -410,7 +410,13 @@ def fill(panel: FigureBase) -> None:
     axes[1, 1].plot([0, 1e6], [0, 1e-6])
 
 
-@pytest.mark.parametrize("layout", ["constrained", "compressed", "tight", "none"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "constrained",
+        *(pytest.param(l, marks=pytest.mark.full) for l in ("compressed", "tight", "none")),
+    ],
+)
 def test_drawing_does_not_move_a_figure(layout):
     drawn = Drawing(figsize=(5, 3), layout=layout)
     fill(drawn)

@@ -17,7 +17,7 @@ def differences(model, theta, space, read, step=1e-6) -> np.ndarray:
     return np.stack(columns, axis=-1)
 
 
-MODEL, GRID = pf.models.EngineReplacement(bins=12, discount=0.9), pf.Smooth(21)
+MODEL, GRID = pf.models.EngineReplacement(bins=12, discount=0.9), pf.Smooth(11)
 THETA = {**MODEL.example(), "RC": np.array(2.0), "cost": np.array([20.0, 150.0])}
 SPACE = MODEL.space().free("discount")
 
