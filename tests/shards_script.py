@@ -46,5 +46,12 @@ def others(spread, likelihood):
 
 everything = "all" in sys.argv
 numbers = [int(given) for given in sys.argv[1:] if given != "all"]
-panel = pf.simulate(ENGINE, TRUTH, agents=21, periods=12, seed=4, **MEANS)
+rng = np.random.default_rng(4)
+a = rng.random((21, 12)) < 0.2
+z = np.zeros((21, 12), dtype=int)
+for t in range(11):
+    z[:, t + 1] = np.where(
+        a[:, t], 0, np.minimum(z[:, t] + rng.integers(0, 3, 21), ENGINE.bins - 1)
+    )
+panel = pf.Panel.from_arrays(z, a.astype(int))
 json.dump({devices: on_devices(panel, devices) for devices in numbers}, sys.stdout)

@@ -52,9 +52,10 @@ def test_exact_choice_probabilities_give_exact_parameters(build, reference):
     """Whatever the data and the start; rewards are linear in them, so one step does it."""
     model = build(bins=10, increments=3, discount=0.9)
     solution = pf.solve(model, TRUTH, grid=GRID)
-    panel = pf.simulate(
-        model, TRUTH, agents=20, periods=4, seed=0, prior=PRIOR, grid=GRID, z0=np.arange(20) % 10
-    )
+    periods = 4 if model.horizon() else 20  # of the shape of small_panel
+    z0 = np.arange(125) % 10
+    drawn = {"agents": 125, "periods": periods, "seed": 0, "prior": PRIOR, "grid": GRID, "z0": z0}
+    panel = pf.simulate(model, TRUTH, **drawn)
     first_stage = ExactFirstStage()
     object.__setattr__(first_stage, "solution", solution)
     found = pf.fit_by_inversion(
