@@ -174,7 +174,7 @@ def test_the_law_agrees_with_simulated_fleets():
 def test_the_stationary_law_gives_the_stationary_prior():
     """E[x | z] under the law, against the fixed point that pf.StationaryPrior iterates to."""
     panel = pf.Panel.from_arrays(np.arange(8)[:, None], np.zeros((8, 1), dtype=int))
-    prior = pf.StationaryPrior(nodes=21)
+    prior = pf.StationaryPrior(nodes=16)
     x0 = pf.log_likelihood(BUS, THETA, panel, prior=prior, grid=GRID).belief[:, 0]
     law = stationary_law(belief_chain(pf.solve(BUS, THETA, grid=GRID))[0]).reshape(8, 16)
     beliefs = GRID.beliefs(2)
