@@ -87,7 +87,7 @@ class Kind:
 def three_states() -> Kind:
     model, prior = pf.models.EquipmentInspection(discount=0.8), pf.KnownPrior([1.0, 0.0, 0.0])
     theta, grid = model.example(), pf.Linear(5)
-    panel = pf.simulate(model, theta, agents=60, periods=25, seed=0, prior=prior, grid=grid)
+    panel = pf.simulate(model, theta, agents=40, periods=22, seed=0, prior=prior, grid=grid)
     known = ("decay", "reading", "inspection_reading", "overhaul")  # which fixes the level
     return Kind(model, panel, theta, prior, grid, known)
 
@@ -113,7 +113,7 @@ def covariates() -> Kind:
 
 
 def agent_priors() -> Kind:
-    return Kind(ENGINE, hidden_panel(agents=12, periods=30), TRUTH, pf.AgentPriors())
+    return Kind(ENGINE, hidden_panel(), TRUTH, pf.AgentPriors())
 
 
 def quoted_labels() -> Kind:

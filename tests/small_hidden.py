@@ -27,9 +27,9 @@ ENGINE = pf.models.EngineReplacement(bins=6, increments=3, discount=0.9)
 EVIL_ENGINE = Evil(bins=6, increments=3, discount=0.9)
 
 
-def hidden_panel(seed=0, agents=40, periods=22):
+def hidden_panel(seed=0, agents=40, periods=22, **more):
     options = {"agents": agents, "periods": periods, "seed": seed, "prior": PRIOR, "grid": GRID}
-    return pf.simulate(ENGINE, TRUTH, **options)
+    return pf.simulate(ENGINE, TRUTH, **options, **more)
 
 
 def hidden_fit(panel, model=ENGINE, **options):

@@ -60,7 +60,7 @@ CASES = {
     "stationary": lambda: engine(5, 5, pf.StationaryPrior(11)),
     "groups": grouped,
 }
-QUICK = {"finite horizon"}  # the others take longer to compile
+QUICK = {"finite horizon", "infinite horizon"}  # the others take longer to compile
 
 
 @pytest.mark.parametrize(

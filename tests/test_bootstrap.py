@@ -174,6 +174,14 @@ def test_a_replicate_does_not_depend_on_the_others(joint, five, replicates, chun
     pd.testing.assert_frame_equal(found.info, five.info.iloc[:replicates], check_exact=True)
 
 
+@pytest.mark.parametrize(
+    ("batch", "message"), [(0, "batch must be at least 1"), (4, "leave batch=None")]
+)
+def test_batches_that_cannot_be_made_are_refused(joint, batch, message):
+    with pytest.raises(pf.EstimationError, match=message):
+        pf.bootstrap(joint, 2, batch=batch)
+
+
 @pytest.mark.full
 def test_processes_change_nothing_but_rounding(joint, five):
     """Libraries may use other threads in a worker, and so add up in another order.

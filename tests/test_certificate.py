@@ -60,12 +60,11 @@ def test_the_truth_lies_inside_at_beliefs_between_nodes(fine, nodes):
     assert np.all(log_choice <= high)
 
 
-@pytest.mark.full
 def test_brackets_nest_as_the_grid_is_refined():
     model = engine()
     z, x = everywhere(model, 61)
     previous, widths = None, []
-    for nodes in (16, 31, 61):
+    for nodes in (16, 61):  # every node of the first is one of the second
         bounds = certificate(nodes)
         pairs = bounds.value_bounds(z, x), bounds.difference_bounds(z, x)
         widths.append(bounds.difference_width)
@@ -75,8 +74,7 @@ def test_brackets_nest_as_the_grid_is_refined():
                 assert np.all(high <= was_high + 1e-9)
         previous = pairs
     # The gap is O(h^2): a quarter of h ends in a sixteenth, and is well on its way here.
-    assert widths[0] > widths[1] > widths[2]
-    assert widths[2] < widths[0] / 6
+    assert widths[1] < widths[0] / 6
 
 
 @pytest.mark.full
@@ -129,26 +127,27 @@ def test_one_hidden_state_brackets_the_mdp_up_to_rounding():
     assert np.max(high - low) < 1e-9
 
 
-@pytest.mark.full
 def test_three_states_have_level_brackets_and_a_reason():
-    model = pf.models.EquipmentInspection()
-    coarse, fine = (pf.certify(model, model.example(), nodes=n) for n in (9, 17))
-    assert "|S| = 2" in coarse.reason
+    tables = np.random.default_rng(3)
+    P, r = helpers.random_kernel(tables, 2, 3, 2), helpers.random_reward(tables, 2, 3, 2)
+    model, theta = helpers.Table(P, r), helpers.at(0.9)
+    bounds = pf.certify(model, theta, nodes=5)
+    assert "|S| = 2" in bounds.reason
+    # Linear interpolation lies above the truth, the less so the finer the grid.
+    truth = pf.solve(model, theta, grid=pf.Linear(13))
     rng = np.random.default_rng(0)
-    x, z = rng.dirichlet(np.ones(3), size=200), rng.integers(0, 3, size=200)
-    (low, high), (fine_low, fine_high) = coarse.value_bounds(z, x), fine.value_bounds(z, x)
-    assert np.all(low <= fine_low + 1e-9)
-    assert np.all(fine_low <= fine_high)
-    assert np.all(fine_high <= high + 1e-9)
-    assert fine.holds(pf.solve(model, model.example(), grid=pf.Linear(17)))
+    x, z = rng.dirichlet(np.ones(3), size=200), rng.integers(0, 2, size=200)
+    low, high = bounds.value_bounds(z, x)
+    value = np.asarray(truth.value(z, x))
+    assert np.all(low <= value)
+    assert np.all(value <= high)
 
 
-@pytest.mark.full
 def test_without_a_reset_the_reason_is_given():
     rng = np.random.default_rng(1)
-    kernel = rng.dirichlet(np.ones(4), size=(2, 2, 2)).reshape(2, 2, 2, 2, 2)
-    model, theta = helpers.Table(kernel, rng.normal(size=(2, 2, 2))), helpers.at(0.9)
-    bounds = pf.certify(model, theta, nodes=41)
+    kernel, reward = helpers.random_kernel(rng, 3, 2, 3), rng.normal(size=(3, 2, 3))
+    model, theta = helpers.Table(kernel, reward), helpers.at(0.9)
+    bounds = pf.certify(model, theta, nodes=11)
     assert "no action resets" in bounds.reason
     assert np.isinf(bounds.difference_width)
     assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
@@ -173,7 +172,7 @@ def test_tiger_bracket_holds_the_published_value():
     """For Gumbel shocks of scale tau: V_hard <= V <= V_hard + tau log 3 / (1 - beta), centred."""
     tau = 0.01
     model = pf.models.Tiger(discount=0.95, scale=tau)
-    low, high = pf.certify(model, model.example(), nodes=101).value_bounds(
+    low, high = pf.certify(model, model.example(), nodes=31).value_bounds(
         np.array(0), np.array([0.5, 0.5])
     )
     assert high >= 19.3713
@@ -191,11 +190,11 @@ def test_rounding_near_discount_one_is_allowed_for():
 
 @functools.cache
 def reset_tables() -> tuple[np.ndarray, np.ndarray]:
-    """Three observations, three actions; the last action resets."""
+    """Three observations, three actions; the last action resets, to one of two observations."""
     rng = np.random.default_rng(4)
     P = helpers.random_kernel(rng, 3, 2, 3)
     P[:, :, 2] = 0.0
-    P[:, :, 2, 1, 0] = 1.0
+    P[:, :, 2, 1, 0], P[:, :, 2, 2, 1] = 0.75, 0.25
     return P, rng.normal(size=(3, 2, 3))
 
 
@@ -204,6 +203,8 @@ def test_random_models_with_a_reset_are_certified_at_any_discount(discount):
     model, theta = helpers.Table(*reset_tables()), helpers.at(discount)
     bounds = pf.certify(model, theta, nodes=11)
     assert bounds.reason == ""
+    solution = pf.solve(model, theta, grid=pf.Smooth(11))
+    assert solution.bounds.difference_width == bounds.difference_width
     assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
 
 
@@ -219,7 +220,7 @@ def test_an_action_that_is_barred_has_no_bounds_and_needs_no_kernel():
     assert np.isinf(low[0])
     assert np.isinf(high[0])
     assert np.all(high[1:] - low[1:] <= bounds.difference_width)
-    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101)))
+    assert bounds.holds(pf.solve(model, theta, grid=pf.Smooth(101), solver=DIRECT))
 
 
 class Shared(helpers.Table):
@@ -251,14 +252,15 @@ def test_bounds_are_refused_where_there_is_nothing_to_bound(z, x):
         certificate(16).value_bounds(z, x)
 
 
-@pytest.mark.full
 def test_likelihood_interval_shrinks_to_the_likelihood():
     model, prior = engine(), pf.KnownPrior([0.7, 0.3])
     theta = model.example()
-    panel = pf.simulate(model, theta, agents=30, periods=40, seed=3, prior=prior)
-    evaluated = pf.log_likelihood(model, theta, panel, prior=prior, grid=pf.Smooth(401))
+    P = model.kernel(theta).to_dense()
+    panel = helpers.random_paths(P, [0.7, 0.3], [20] * 10, np.random.default_rng(3))
+    evaluated = pf.log_likelihood(model, theta, panel, prior=prior, grid=pf.Smooth(201))
     intervals = [certificate(n).log_likelihood(evaluated) for n in (16, 61)]
     assert all(interval.holds_estimate for interval in intervals)
     assert intervals[1].width < intervals[0].width / 8  # O(h^2): sixteen in the limit
+    assert intervals[0].width <= panel.nobs * certificate(16).difference_width
     shifted = dataclasses.replace(intervals[1], estimate=intervals[1].high + 1e-6)
     assert not shifted.holds_estimate

@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import pomdpfit as pf
+import small_hidden as hidden
 from pomdpfit.cli import app
 from pomdpfit.estimators._objective import Objective
+from report_kinds import Kind
 from small_bus import MODEL, TRUTH, draw_panel
 
 BUS = 'model = "BusEngine"\n[options]\nbins = 6\nincrements = 3\ndiscount = 0.9\n'
@@ -71,6 +73,15 @@ def test_fit_prints_and_saves_what_the_library_finds():
     printed = fit("--out", "again.zip")
     assert str(pf.load("again.zip").summary()) in printed.stdout
     assert printed.stderr == ""  # progress is for what lasts longer
+
+
+def test_a_counterfactual_is_the_librarys():
+    Kind(hidden.ENGINE, hidden.hidden_panel(), hidden.TRUTH).written_down().save("fit.zip")
+    words = ["--set", "RC=3", "--draws", 0, "--json"]
+    document = json.loads(invoke("counterfactual", "fit.zip", *words).stdout)
+    want = pf.counterfactual(pf.load("fit.zip"), {"RC": 3.0}, draws=0).to_frame()["estimate"]
+    found = {(row["outcome"], row["of"]): row["estimate"] for row in document["table"]}
+    assert found == want.to_dict()
 
 
 def test_show_prints_a_saved_fit():
@@ -331,7 +342,6 @@ def test_what_needs_a_model_of_ones_own_asks_for_it(own, here):
     assert "warning" not in invoke("report", "fit.zip", *named, "--out", "page.html").stderr
 
 
-@pytest.mark.full
 def test_nested_fits_of_a_model_of_ones_own_get_a_likelihood_ratio(own, here):
     entry = ["--fix", "increment[0]=0.3"]
     own_fit("full.zip", *entry)
@@ -443,6 +453,14 @@ def test_damaged_fits_are_refused(here):
     assert "none.zip: No such file" in invoke("show", "none.zip", code=1).stderr
 
 
+def test_a_folder_is_not_repaired():
+    Path("engine.toml").write_text(ENGINE)
+    Path("fleet").mkdir()
+    asked = ["--prior", "common", "--repair", "split-at-gaps"]
+    words = ["fit", "engine.toml", "fleet", *COLUMNS, *asked]
+    assert "is a folder" in invoke(*words, code=2).output
+
+
 @pytest.mark.full
 def test_a_folder_is_a_data_set_larger_than_memory():
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
@@ -458,7 +476,3 @@ def test_a_folder_is_a_data_set_larger_than_memory():
     assert streamed["llf"] == pytest.approx(whole["llf"], rel=1e-10)
     assert streamed["params"] == pytest.approx(whole["params"], rel=1e-5)
     assert streamed["bse"] == pytest.approx(whole["bse"], rel=1e-4)
-    said = invoke(
-        "fit", "engine.toml", "fleet", *columns, "--repair", "split-at-gaps", code=2
-    ).output
-    assert "is a folder" in said

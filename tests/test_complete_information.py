@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import pomdpfit as pf
+from helpers import random_paths
 from pomdpfit._log_likelihood import Part
 from pomdpfit.replication._synthetic_tables import START
-
-pytestmark = pytest.mark.full
 
 BINS = 6
 MODEL = pf.models.EngineReplacement(bins=BINS, increments=3, discount=0.9)
@@ -19,7 +18,8 @@ STEP = 1e-6
 
 
 def panel(agents=3, periods=4):
-    return pf.simulate(MODEL, MODEL.example(), agents=agents, periods=periods, seed=1, prior=PRIOR)
+    rng = np.random.default_rng(1)
+    return random_paths(dense(MODEL.example()), [0.4, 0.6], [periods + 1] * agents, rng)
 
 
 def dense(theta):
@@ -80,6 +80,7 @@ def test_there_is_none_for_choices_which_no_hidden_path_would_make_easier():
         assert found is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 2])
 def test_a_far_start_takes_few_slopes(monkeypatch, seed):
     asked = collections.Counter()
@@ -100,6 +101,7 @@ def test_a_far_start_takes_few_slopes(monkeypatch, seed):
     assert asked[Part.OBSERVATION] <= 20  # without EM: some eighty
 
 
+@pytest.mark.full
 def test_panels_that_share_what_moves_are_told_the_same():
     """Also where each agent has a prior of its own, and what moves was found without rows."""
     data = panel(agents=6)

@@ -21,8 +21,6 @@ from pomdpfit._parallel import run_all, run_as_finished, run_parallel
 from small_bus import bus_fit, draw_panel
 from small_hidden import ENGINE, PRIOR, TRUTH, hidden_fit, hidden_panel
 
-pytestmark = pytest.mark.full
-
 EVERY = ["loky", "dask", "ray"]
 FINE = 1.0 + 2.0**-40  # lost in 32 bits
 OPTIONS = {"seed": 3, "chunk": 1, "batch": 1}
@@ -65,6 +63,7 @@ def workers():
 # ---- the same work ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_a_bootstrap_ends_in_the_same_bits(engine, on, estimate, alone):
     """Nobody hands over n_jobs: what joblib is configured for is enough."""
@@ -77,6 +76,7 @@ def test_a_bootstrap_ends_in_the_same_bits(engine, on, estimate, alone):
     assert heard == [("bootstrap", done, 8) for done in range(9)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_shared_things_are_opened_once_in_each_worker(engine, on, tmp_path):
     """Whatever the number of tasks and of calls; and 64-bit floats arrive as such."""
@@ -94,6 +94,7 @@ def test_shared_things_are_opened_once_in_each_worker(engine, on, tmp_path):
     assert 1 <= len(opened) <= 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_a_worker_compiles_once(engine, on):
     panel = pf.Panel.from_arrays([[0, 1, 2], [1, 2, 3]], [[0, 0], [0, 0]])
@@ -110,6 +111,7 @@ def test_a_worker_compiles_once(engine, on):
     assert [row[-1] for row in found] == want * 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", [*EVERY, "threading"])
 def test_no_result_waits_for_a_slower_one(engine, on, tmp_path):
     """The slow task ends when the driver has heard of another: held back, it would never."""
@@ -124,6 +126,7 @@ def test_no_result_waits_for_a_slower_one(engine, on, tmp_path):
     assert sorted(heard) == [0, 1, 2, 3]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_work_inside_a_task_stays_in_its_process(engine, on):
     with on(engine):
@@ -131,6 +134,7 @@ def test_work_inside_a_task_stays_in_its_process(engine, on):
             assert inner == [pid, pid]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_an_error_of_a_task_is_raised_here_and_the_engine_serves_on(engine, on):
     with on(engine):
@@ -139,6 +143,7 @@ def test_an_error_of_a_task_is_raised_here_and_the_engine_serves_on(engine, on):
         assert len(list(run_parallel(engine_tasks.where, (), [(0,), (1,)], None))) == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_starts_of_a_fit_go_to_workers_and_are_kept_here(engine, on, tmp_path, monkeypatch):
     """Also where the folder has a relative name, and workers stand elsewhere."""
@@ -161,6 +166,7 @@ def test_starts_of_a_fit_go_to_workers_and_are_kept_here(engine, on, tmp_path, m
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # read, not climbed again
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_a_study_ends_in_the_same_bits(engine, on):
     bus = pf.baselines.BusEngine(bins=12, increments=3, discount=0.9)
@@ -189,6 +195,7 @@ def files(tmp_path_factory):
     return pf.simulate_parquet(ENGINE, TRUTH, folder, grid=pf.Linear(3), **means)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", EVERY)
 def test_files_are_summed_to_the_same_bits(engine, on, files):
     """Workers read the files themselves, and sums come back in the order of the files."""
@@ -247,6 +254,7 @@ def test_a_backend_that_forks_is_refused(estimate):
         pf.bootstrap(estimate, 2)
 
 
+@pytest.mark.full
 def test_each_thread_has_its_own_copy_of_what_is_shared():
     """A likelihood remembers what it has found: two threads must not do that to the same one."""
     with joblib.parallel_config(backend="threading", n_jobs=2):
@@ -263,6 +271,7 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(monkeypatch):
         joblib.parallel_config(backend="ray")
 
 
+@pytest.mark.full
 def test_what_loky_was_sent_is_removed(tmp_path):
     shared = np.arange(1000.0)
     loky.get_reusable_executor().shutdown()  # which would go on using its first folder
@@ -278,6 +287,7 @@ def test_what_loky_was_sent_is_removed(tmp_path):
 # ---- deaths -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_when_a_process_of_loky_dies_what_was_finished_is_kept(estimate, alone, tmp_path):
     def kill(what, done, total):
         if done == 1:
@@ -294,6 +304,7 @@ def test_when_a_process_of_loky_dies_what_was_finished_is_kept(estimate, alone, 
     assert found.to_json() == alone.to_json()
 
 
+@pytest.mark.full
 def test_when_a_worker_of_dask_dies_the_result_is_the_same(dask_engine, estimate, alone):
     """Its supervisor starts another, and the scheduler gives that the work again."""
     pids = list(dask_engine.run(os.getpid).values())
@@ -309,6 +320,7 @@ def test_when_a_worker_of_dask_dies_the_result_is_the_same(dask_engine, estimate
     assert not psutil.pid_exists(pids[0])
 
 
+@pytest.mark.full
 def test_when_all_workers_of_dask_die_the_result_is_the_same(dask_engine, estimate, alone):
     """What tasks share died with them, and is shipped again."""
     dask_engine.wait_for_workers(2, timeout=120)
@@ -324,6 +336,7 @@ def test_when_all_workers_of_dask_die_the_result_is_the_same(dask_engine, estima
     assert found.to_json() == alone.to_json()
 
 
+@pytest.mark.full
 def test_a_task_that_kills_every_worker_of_dask_is_told(dask_engine):
     dask_engine.wait_for_workers(2, timeout=120)
     with (
@@ -333,6 +346,7 @@ def test_a_task_that_kills_every_worker_of_dask_is_told(dask_engine):
         list(run_parallel(engine_tasks.die, (), [(0,)], None))
 
 
+@pytest.mark.full
 def test_when_a_worker_of_ray_dies_the_result_is_the_same(ray_engine, estimate, alone):
     with joblib.parallel_config(backend="ray"):
         pids = list(run_parallel(engine_tasks.where, (), [(0,), (1,)], None))
@@ -346,6 +360,7 @@ def test_when_a_worker_of_ray_dies_the_result_is_the_same(ray_engine, estimate, 
     assert not psutil.pid_exists(pids[0])
 
 
+@pytest.mark.full
 def test_a_task_that_kills_every_worker_of_ray_is_told(ray_engine):
     args = {"max_restarts": 0, "max_task_retries": 0}
     with (

@@ -236,7 +236,7 @@ def test_residuals_of_a_fully_observed_model_are_those_of_one_hidden_state(obser
 
 
 @pytest.mark.full
-def test_others_are_compared(estimate, panel, observed, tmp_path):
+def test_others_are_compared(estimate, panel, tmp_path):
     other = hidden_fit(panel, constraints="cost[good] = cost[bad]")
     html = written(estimate, tmp_path, others={EVIL: other})
     assert "Comparison" in titles(html)
@@ -244,12 +244,19 @@ def test_others_are_compared(estimate, panel, observed, tmp_path):
     assert "this estimate" in cells
     assert EVIL in cells
     assert "EngineReplacement 2" in Page(written(estimate, tmp_path, others=[other])).texts["th"]
+
+
+def test_others_that_cannot_be_compared_are_refused(estimate, observed, tmp_path):
     with pytest.raises(pf.EstimationError, match="different data"):
         written(estimate, tmp_path, others=[observed])
     with pytest.raises(pf.EstimationError, match="must be a list"):
-        written(estimate, tmp_path, others=other)
+        written(estimate, tmp_path, others=estimate)
     with pytest.raises(pf.EstimationError, match="to estimates"):
         written(estimate, tmp_path, others={"a": 1})
+
+
+def test_a_parameter_is_profiled_when_it_is_asked_for(observed, tmp_path):
+    assert 'id="figure-profile-1"' in written(observed, tmp_path, profiles=["RC"])
 
 
 def test_what_has_not_converged_says_so_first(panel, tmp_path):
@@ -279,10 +286,12 @@ def test_heavier_diagnostics_come_when_they_are_asked_for(estimate, tmp_path):
     assert 'id="figure-profile-1"' in html
 
 
-def test_agents_and_the_title_are_chosen(estimate, tmp_path):
-    html = written(estimate, tmp_path, agents=[1], title=EVIL)
+def test_agents_others_and_the_title_are_chosen(estimate, tmp_path):
+    html = written(estimate, tmp_path, agents=[1], title=EVIL, others={EVIL: estimate})
     assert Page(html).texts["title"] == [EVIL]
     assert "who did most" not in html
+    assert "Comparison" in titles(html)
+    assert {"this estimate", EVIL} <= set(Page(html).texts["th"])
     with pytest.raises(pf.ModelError, match="no agent 'x'"):
         written(estimate, tmp_path, agents=["x"])
     with pytest.raises(pf.EstimationError, match="no estimated parameter 'rc' to profile"):

@@ -19,8 +19,6 @@ from pomdpfit._stencil import make_stencil
 from pomdpfit.programs import forget_programs
 from pomdpfit.solvers import _newton, make_plan, many_solver, solve_back
 
-pytestmark = pytest.mark.full
-
 # Never taken back: JAX takes back all listeners at once, those of other tests too.
 COMPILED: list[str] = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -73,6 +71,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize(
     "grid", [pf.Linear(9), pf.Smooth(9), pf.Linear(21), pf.Smooth(17)], ids=str
@@ -99,6 +98,7 @@ def transferred_and_solved(model, grid, plan, value, right):
     return jnp.moveaxis(image, 0, -1), found, back
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("grid", [pf.Linear(71), pf.Smooth(36)], ids=str)
 def test_linear_systems_against_lu(name, grid):
@@ -116,6 +116,7 @@ def test_linear_systems_against_lu(name, grid):
     np.testing.assert_allclose(back, known, rtol=1e-8, atol=1e-7 * np.abs(known).max())
 
 
+@pytest.mark.full
 def test_the_derivative_of_the_operator_is_a_difference_of_it():
     model = primitives(KERNELS["two resets"]())
     rng = np.random.default_rng(2)
@@ -131,6 +132,7 @@ def test_the_derivative_of_the_operator_is_a_difference_of_it():
         np.testing.assert_allclose(apply(transfer, move), difference, atol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
 def test_shared_rows_give_the_operator_of_rows_written_out(grid):
     """The kernel without its pattern is the same kernel."""
@@ -166,6 +168,7 @@ def test_shifts_that_do_not_hold_are_refused(shifts):
     assert _as_shared(kernel)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bins", [1, 2, 3, 4, 9])
 def test_increments_say_how_far_they_lead_whatever_the_number_of_bins(bins):
     kernel = rising(bins)
@@ -176,6 +179,7 @@ def test_increments_say_how_far_they_lead_whatever_the_number_of_bins(bins):
     np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grid", [pf.Linear(9), pf.Smooth(9)], ids=str)
 def test_observations_that_move_down_are_read_side_by_side_too(grid):
     """The mirror image: the last observation first, and shifts below zero."""
@@ -198,6 +202,7 @@ def test_observations_that_move_down_are_read_side_by_side_too(grid):
 # ---- work --------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_bus_takes_few_newton_steps():
     """At discount 0.9999, where value iteration takes more than a thousand sweeps."""
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
@@ -212,6 +217,7 @@ def test_the_bus_takes_few_newton_steps():
         assert warm.steps <= warm_steps
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grid", [pf.Linear(101), pf.Linear(601), pf.Smooth(101)], ids=str)
 def test_a_solve_needs_eight_times_the_action_values_at_most(grid):
     """Operator, start, work and result together, as the compiler sets them aside."""
@@ -266,6 +272,7 @@ def sweeps_saved(model, grid, monkeypatch):
     return plain.steps, fast.steps + 1 + len(made)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("stays", [0.0, 0.99])
@@ -277,6 +284,7 @@ def test_krylov_steps_save_nine_sweeps_of_ten(seed, stays, monkeypatch):
     assert fast > 10  # uses of T' are counted
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("seed", range(4))
 def test_where_value_iteration_is_quick_it_is_all_there_is(seed, monkeypatch):
@@ -284,6 +292,7 @@ def test_where_value_iteration_is_quick_it_is_all_there_is(seed, monkeypatch):
     assert fast == plain + 1 < 40
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("compiled_anew")
 def test_steps_that_are_not_needed_are_not_compiled(monkeypatch):
     """And in one program or in several, the solution is the same."""
@@ -305,6 +314,7 @@ def test_steps_that_are_not_needed_are_not_compiled(monkeypatch):
     np.testing.assert_allclose(in_rounds.coefficients, at_once().coefficients, atol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("wrong", [0.0, jnp.nan])
 def test_value_iteration_takes_over_where_steps_lead_nowhere(wrong, monkeypatch):
@@ -317,6 +327,7 @@ def test_value_iteration_takes_over_where_steps_lead_nowhere(wrong, monkeypatch)
     np.testing.assert_allclose(found.coefficients, plain.coefficients, atol=1e-8)
 
 
+@pytest.mark.full
 def test_what_rounding_leaves_is_not_swept_for_ever():
     """A cost of 1e14 that hardly anybody meets: rewards are known to some 1e-2, and so is T V."""
     model = pf.models.EngineReplacement(bins=20, increments=4, discount=0.9999)
@@ -334,6 +345,7 @@ def test_what_rounding_leaves_is_not_swept_for_ever():
         assert int(solved_state(operator, solver, plan, None).steps) < 5_000
 
 
+@pytest.mark.full
 def test_a_fit_compiles_its_large_programs_once():
     """A second fit, and one of other starts, find everything compiled."""
     model = pf.models.EngineReplacement(bins=8, increments=3, discount=0.9)
@@ -374,6 +386,7 @@ def near():
     return pf.models.EngineReplacement(bins=90, increments=3, discount=0.9999)
 
 
+@pytest.mark.full
 def test_newton_steps_where_a_search_has_gone_far_from_the_plan(near):
     plan = make_plan(checked_primitives(near, near.example()).kernel)
     far = checked_primitives(near, FAR)
@@ -381,6 +394,7 @@ def test_newton_steps_where_a_search_has_gone_far_from_the_plan(near):
     assert solved_state(operator, pf.Newton(), plan, None).steps <= 8
 
 
+@pytest.mark.full
 def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():
     """Where a fit of groups 3 and 4 went by: passes that do for values left more than all of it."""
     model = pf.models.EngineReplacement(bins=175, increments=4, discount=0.9999)
@@ -404,6 +418,7 @@ def test_what_a_sweep_leaves_where_slopes_carry_errors_from_bin_to_bin():
     assert jnp.abs(left).max() < 0.2 * jnp.abs(gap).max()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grid", [pf.Linear(15), pf.Smooth(15)])
 def test_newton_mends_sweeps_with_too_few_passes(grid, monkeypatch):
     monkeypatch.setattr(_newton, "_LEAVE", 0.5)
@@ -412,6 +427,7 @@ def test_newton_mends_sweeps_with_too_few_passes(grid, monkeypatch):
     assert pf.solve(model, model.example(), grid=grid).steps <= 60
 
 
+@pytest.mark.full
 def test_gradients_where_a_search_has_gone_far_from_the_plan(near):
     theta = FAR
     panel = pf.Panel.from_arrays([[0, 2, 4, 4, 4, 5]], [[0, 0, 0, 0, 0]])

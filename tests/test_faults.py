@@ -30,8 +30,6 @@ from pomdpfit.estimators._objective import Objective
 from pomdpfit.inference._bootstrap_chunks import read_chunk
 from small_bus import TRUTH, bus_fit, draw_panel
 
-pytestmark = pytest.mark.full
-
 NOBODY = 65534
 
 
@@ -105,6 +103,7 @@ def kill_and_resume(job, kills, place, cache, seed):
     assert sha256(place_of()[1]) == want
 
 
+@pytest.mark.full
 def test_a_killed_fit_ends_in_the_same_digest(tmp_path, cache):
     kill_and_resume("fit", 3, tmp_path, cache, seed=0)
 
@@ -166,6 +165,7 @@ def more_of(estimate, folder):
     return pf.bootstrap(estimate, 6, seed=3, chunk=2, checkpoint=folder)
 
 
+@pytest.mark.full
 def test_a_disk_that_fills_up_leaves_the_checkpoint_as_it_was(estimate, tmp_path):
     whole = pf.bootstrap(estimate, 6, seed=3, chunk=2)
     pf.bootstrap(estimate, 4, seed=3, chunk=2, checkpoint=tmp_path)
@@ -196,6 +196,7 @@ def test_whatever_step_fails_the_old_file_is_whole(tmp_path, monkeypatch, where,
     assert contents(tmp_path) == {"kept.json": b"old"}
 
 
+@pytest.mark.full
 def test_a_full_disk_in_the_middle_of_a_fit_is_told_and_gone_on_from(tmp_path, monkeypatch):
     panel = draw_panel(0, agents=40)
     job = lambda: bus_fit(panel, starts=3, seed=5, checkpoint=tmp_path)
@@ -219,6 +220,7 @@ def test_a_full_disk_in_the_middle_of_a_fit_is_told_and_gone_on_from(tmp_path, m
         np.testing.assert_array_equal(resumed.theta[name], whole.theta[name])
 
 
+@pytest.mark.full
 def test_a_folder_that_may_not_be_written_to_is_told(estimate, readable):
     folder = readable / "kept"
     pf.bootstrap(estimate, 4, seed=3, chunk=2, checkpoint=folder)
@@ -315,6 +317,7 @@ KINDS = ["manifest", "chunk", "finished climb", "climb under way", "estimate", "
 REFUSED = r"digest|manifest|not a zip|JSON|zip file|damaged|cannot be loaded"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_cut_short_anywhere_is_refused(kept, kind, tmp_path):
     original, read = kept[kind]
@@ -326,6 +329,7 @@ def test_a_file_cut_short_anywhere_is_refused(kept, kind, tmp_path):
             read(path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_with_another_bit_anywhere_is_refused(kept, kind, tmp_path):
     original, read = kept[kind]
@@ -366,6 +370,7 @@ def test_the_refusal_names_the_mend(estimate, tmp_path):
     assert again.to_json() == pf.bootstrap(estimate, 4, seed=3, chunk=2).to_json()
 
 
+@pytest.mark.full
 def test_a_document_of_another_kind_is_no_chunk(tmp_path):
     (tmp_path / "chunk-00000.json").write_bytes(sealed({"manifest": {}}))
     with pytest.raises(CheckpointError, match="damaged"):

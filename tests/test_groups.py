@@ -610,7 +610,6 @@ def market_estimate():
     return pf.fit(MARKET, panel, pf.TwoStage(), prior=KNOWN_X0, grid=GRID, starts=1, fixed=fixed)
 
 
-@pytest.mark.full
 def test_a_fit_with_covariates_finds_what_made_the_data(market_estimate):
     est = market_estimate
     assert est.converged

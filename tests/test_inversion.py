@@ -53,11 +53,13 @@ def random_table(S, seed=0, **changes) -> Table:
     [
         (2, GUMBEL, None),
         (1, NESTED, 3),
+        (3, NESTED, None),
         *[
             pytest.param(S, shocks, epochs, marks=pytest.mark.full)
-            for S, shocks in ((1, GUMBEL), (2, NESTED), (3, NESTED))
+            for S, shocks in ((1, GUMBEL), (2, NESTED))
             for epochs in (None, 3)
         ],
+        pytest.param(3, NESTED, 3, marks=pytest.mark.full),
         pytest.param(2, GUMBEL, 3, marks=pytest.mark.full),
     ],
 )
@@ -105,7 +107,6 @@ def test_the_models_rewards_are_not_looked_at_but_for_the_reference():
     assert "(given)" in got.summary()
 
 
-@pytest.mark.full
 def test_a_rewards_table_is_labelled_and_read_between_nodes():
     solution = pf.solve(ENGINE, RATES, grid=pf.Smooth(6))
     got = pf.invert_rewards(ENGINE, RATES, reference="replace", policy=solution)
@@ -162,6 +163,7 @@ def reset_inverse(policy, z, x):
     return V(z, x) + np.log(np.asarray(policy(z, x))[0]) - beta * ahead
 
 
+@pytest.mark.full
 def test_a_reset_as_the_reference_needs_no_grid():
     """One scalar equation instead of a linear system; the policy's own grid is the error left."""
     fine = pf.solve(ENGINE, RATES, grid=pf.Smooth(101))
@@ -173,8 +175,8 @@ def test_a_reset_as_the_reference_needs_no_grid():
             assert got == pytest.approx(np.array(x) @ truth[z, :, 0], abs=1e-8)
 
 
-@pytest.mark.full
-def test_any_policy_inverts_as_the_closed_form_does_up_to_the_grid():
+@pytest.mark.parametrize("nodes", [(6,), pytest.param((6, 11), marks=pytest.mark.full)])
+def test_any_policy_inverts_as_the_closed_form_does_up_to_the_grid(nodes):
     """A policy that no reward explains: what is recovered is bent, and still the closed form's."""
 
     def bent(z, x, xp=np):
@@ -182,21 +184,21 @@ def test_any_policy_inverts_as_the_closed_form_does_up_to_the_grid():
         return xp.stack([1 / (1 + odds), odds / (1 + odds)], axis=-1)
 
     gaps = []
-    for nodes in (6, 11):
+    for count in nodes:
         got = pf.invert_rewards(
             ENGINE,
             RATES,
             reference="replace",
             policy=lambda z, x: bent(z, x, jnp),
-            grid=pf.Smooth(nodes),
+            grid=pf.Smooth(count),
         )
-        coarse = got.nodes[:: (nodes - 1) // 5]
+        coarse = got.nodes[:: (count - 1) // 5]
         expected = [[reset_inverse(bent, z, x) for x in coarse] for z in range(5)]
-        gaps.append(np.abs(got.at_nodes[:, :: (nodes - 1) // 5, 0] - expected).max())
+        gaps.append(np.abs(got.at_nodes[:, :: (count - 1) // 5, 0] - expected).max())
         assert got.nonlinearity.to_numpy().max() > 0.05
     # Hermite interpolation errs by h^4: a factor of 16, less where cells and beliefs line up.
     assert gaps[0] < 1e-3
-    assert gaps[1] < gaps[0] / 8
+    assert len(gaps) == 1 or gaps[1] < gaps[0] / 8
 
 
 @pytest.mark.full
@@ -215,8 +217,7 @@ def test_with_a_policy_from_a_finer_grid_the_error_falls_as_the_scheme_has_it(sc
 # ---- what is normalised ------------------------------------------------------------------------
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("S", [2, 3])
+@pytest.mark.parametrize("S", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_wrong_rewards_of_the_reference_shape_all_others_by_a_potential(S):
     """r_0 + w moves V by c, c = w + beta E_0 c, and r_a by c - beta E_a c: linear, so exact."""
     model = random_table(S) if S == 2 else random_table(S, shocks=NESTED, mask=MASK)
@@ -264,7 +265,6 @@ def test_choices_made_under_other_dynamics_bend_the_rewards():
     assert got.nonlinearity.to_numpy().max() > 1e-3
 
 
-@pytest.mark.full
 def test_choices_of_no_finite_horizon_spread_the_rewards_over_epochs():
     forever = random_table(2)
     policy = pf.solve(forever, at(BETA), grid=GRIDS[2]).values

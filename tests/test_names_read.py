@@ -5,8 +5,6 @@ import pytest
 
 from pomdpfit._names_read import names_read
 
-pytestmark = pytest.mark.full
-
 THETA = {"RC": 1.0, "cost": np.array([1.0, 2.0]), "discount": 0.9}
 
 

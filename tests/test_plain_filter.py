@@ -15,8 +15,6 @@ from pomdpfit._plain_filter import by_matrices, follow, pull_back
 from pomdpfit._precision import require_float64
 from pomdpfit._scaled_belief import bayes, log_sigma, scaled
 
-pytestmark = pytest.mark.full
-
 some = settings(max_examples=20, deadline=None)
 
 
@@ -53,6 +51,7 @@ def slopes(matrices, places, x0, by_x, by_log_sigma):
 
 @given(S=st.integers(1, 4), seed=st.integers(0, 2**32 - 1), zeros=st.booleans())
 @some
+@pytest.mark.full
 def test_it_is_the_careful_filter_with_its_derivatives(S, seed, zeros):
     matrices, places, x0, by_x, by_log = a_case(S, seed, zeros)
     path, by_table, by_prior = slopes(matrices, places, x0, by_x, by_log)
@@ -69,6 +68,7 @@ def test_it_is_the_careful_filter_with_its_derivatives(S, seed, zeros):
         np.testing.assert_allclose(got, wanted, atol=1e-12 * (1 + np.abs(wanted).max()), rtol=0)
 
 
+@pytest.mark.full
 def test_period_by_period_is_the_same_as_at_once(monkeypatch):
     case = a_case(3, 1)
     _, at_once, _ = slopes(*case)
@@ -149,6 +149,7 @@ def closed_form():
     )
 
 
+@pytest.mark.full
 def test_a_type_that_was_given_up_has_its_likelihood_slope_and_scores():
     likelihood, (level, scores) = two_agents(), closed_form()
     terms, gradient = likelihood.gradient(HERE)
@@ -159,6 +160,7 @@ def test_a_type_that_was_given_up_has_its_likelihood_slope_and_scores():
     np.testing.assert_allclose(found[["p", "q"]], scores, atol=ROUNDING, rtol=1e-11)
 
 
+@pytest.mark.full
 def test_batches_with_such_an_agent_are_right_too():
     likelihood, (level, scores) = two_agents(), closed_form()
     batch = Batch(likelihood, 2)

@@ -23,15 +23,14 @@ def panel():
     return pf.simulate(MODEL, TRUTH, agents=10, periods=20, seed=0, prior=PRIOR, grid=GRID)
 
 
-def fit(panel, estimator):
-    dynamics = {"stay": TRUTH["stay"], "increment": TRUTH["increment"]}
+def fit(panel, estimator, known=("stay", "increment")):
     return pf.fit(
         MODEL,
         panel,
         estimator,
         prior=PRIOR,
         grid=GRID,
-        fixed=dynamics,
+        fixed={name: TRUTH[name] for name in known},
         starts=1,
         start={"RC": 2.0, "cost": np.array([40.0, 300.0])},
     )
@@ -61,10 +60,13 @@ def test_the_faithful_form_obeys_the_bound_at_every_step(panel):
     assert (rise >= rho / 2 * bound["gradient"].to_numpy()[:-1] * (1 - 1e-6)).all()
 
 
-@pytest.mark.full
-def test_the_practical_form_reaches_the_two_stage_estimate(panel):
-    practical = fit(panel, pf.SoftPolicyGradient(epsilon=5e-4))
-    staged = fit(panel, pf.TwoStage())
+@pytest.mark.parametrize(
+    "known",
+    [("stay", "increment", "cost"), pytest.param(("stay", "increment"), marks=pytest.mark.full)],
+)
+def test_the_practical_form_reaches_the_two_stage_estimate(panel, known):
+    practical = fit(panel, pf.SoftPolicyGradient(epsilon=5e-4), known)
+    staged = fit(panel, pf.TwoStage(), known)
     assert practical.converged
     # |grad| < 5e-4 leaves at most that times the largest standard error, in standard errors.
     gap = (practical.params - staged.params) / staged.bse

@@ -58,7 +58,6 @@ def by_quadrature(likelihood, nodes=24):
     return moments
 
 
-@pytest.mark.full
 def test_draws_have_the_moments_that_quadrature_finds(panel, posterior):
     """Five Monte Carlo errors: sd / sqrt(ESS) of the mean, 1 / sqrt(2 ESS) relative of the sd.
 
@@ -73,7 +72,6 @@ def test_draws_have_the_moments_that_quadrature_finds(panel, posterior):
         assert row["sd"] / sd == pytest.approx(1, abs=5 * 2 / np.sqrt(2 * row["ess"]))
 
 
-@pytest.mark.full
 def test_variables_are_labelled_and_fixed_ones_absent(posterior):
     pytest.importorskip("arviz", reason="the extra bayes is not installed")
     data = posterior.to_arviz()
@@ -85,7 +83,6 @@ def test_variables_are_labelled_and_fixed_ones_absent(posterior):
     np.testing.assert_array_equal(data["posterior"]["seen"].values, posterior.draws["seen"])
 
 
-@pytest.mark.full
 def test_draws_lie_inside_and_come_as_frame_and_theta(posterior):
     np.testing.assert_allclose(posterior.draws["seen"].sum(axis=-1), 1, atol=1e-12)
     frame = posterior.to_frame()
@@ -218,7 +215,6 @@ def test_without_numpyro_its_extra_is_named(monkeypatch, panel):
         sample(panel)
 
 
-@pytest.mark.full
 def test_without_arviz_its_extra_is_named(monkeypatch, posterior):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(pf.MissingExtraError, match=r"arviz.*pip install 'pomdpfit\[bayes\]'"):

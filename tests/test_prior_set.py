@@ -90,6 +90,36 @@ def test_the_range_of_one_toss_is_that_of_the_closed_form():
     assert "not converged, in `estimates` but not in the ranges: (0, 1) with 2" in text
 
 
+def test_lengths_priors_and_what_is_skipped_are_those_of_the_closed_form():
+    """With x0 = (1, 0) the estimate is the share of heads among the tosses that are scored."""
+    z = np.random.default_rng(0).random((60, 5)) < 0.6
+    panel = pf.Panel.from_arrays(z.astype(int), np.zeros((60, 4), dtype=int))
+    sure, heard = pf.KnownPrior([1.0, 0.0]), []
+    options = {"beliefs": [[1.0, 0.0], [0.9, 0.1]], "known": sure, "grid": GRID}
+    found = pf.prior_set(
+        Coin(),
+        panel,
+        pf.TwoStage(),
+        periods=[4, 2],
+        beside=(pf.CommonPrior(),),
+        progress=lambda what, done, of: heard.append((done, of)),
+        **options,
+    )
+    assert heard == [(k, 8) for k in range(1, 9)]  # two lengths, of four fits each
+    assert found.periods == [2, 4]
+    rows = found.estimates.set_index(["periods", "prior"])
+    for periods in (2, 4):
+        share = z[:, 1 : periods + 1].mean()
+        for prior in ("known", "(1, 0)"):
+            assert rows.loc[(periods, prior), "p"] == pytest.approx(share, abs=1e-5)
+        assumed = rows.loc[periods].query("kind == 'assumed'")["llf_observation"].max()
+        assert rows.loc[(periods, "CommonPrior"), "llf_observation"] > assumed - 1e-8
+    later = pf.prior_set(
+        Coin(), panel, pf.TwoStage(), periods=4, skip=2, beside=(), **options
+    ).estimates
+    assert later["p"].iloc[0] == pytest.approx(z[:, 3:].mean(), abs=1e-5)
+
+
 def engine_panel(agents, periods, seed=0):
     """Each engine has an x0 of its own; the two conditions are easily told apart."""
     rng = np.random.default_rng(seed)
@@ -268,6 +298,20 @@ def test_pictures_show_the_points(figure_2):
     np.testing.assert_allclose(worst.get_ydata(), expected)
     ax = plots.prior_ranges(found, "stay[good]", truth=0.85)
     assert ax.get_ylabel() == "stay[good]"
+
+
+def test_deviations_are_two_norms_and_are_drawn():
+    known = (2, "known", "known", np.nan, np.nan, 0.3, -101.0, True)
+    frame = by_hand([*ROWS[:2], known]).estimates.assign(q=[0.7, 0.2, 0.5])
+    facts = {"estimator": "Joint", "by_stages": False, "agents": 9, "skip": 0, "seed": 0}
+    found = pf.PriorSet(frame, {"dynamics": ("p", "q")}, ("a", "b"), **facts)
+    points = found.deviations().set_index("prior")["dynamics: from known x0"]
+    expected = [np.hypot(0.2, 0.2), np.hypot(0.1, 0.3)]
+    np.testing.assert_allclose(points[["(1, 0)", "(0.5, 0.5)"]], expected, rtol=1e-12)
+    (ax,) = plots.prior_set(found)
+    worst = next(line for line in ax.lines if line.get_label() == "largest")
+    np.testing.assert_allclose(worst.get_ydata(), max(expected))
+    assert plots.prior_ranges(found, "p").get_ylabel() == "p"
 
 
 def test_without_a_known_prior_the_most_likely_x0_is_the_reference():

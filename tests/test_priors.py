@@ -66,7 +66,6 @@ def few():
     return drawn(12, 4, seed=3)
 
 
-@pytest.mark.full
 def test_the_best_prior_of_each_agent_is_that_of_a_fine_grid(few):
     share = np.linspace(0, 1, 1001)
     lattice = np.stack([share, 1 - share], axis=1)
@@ -93,8 +92,7 @@ def three_states(seed):
     return model, pf.Panel.from_arrays(z, rng.integers(0, A, size=(20, 4)))
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", [7, 8, 9])
+@pytest.mark.parametrize("seed", [7, *(pytest.param(s, marks=pytest.mark.full) for s in (8, 9))])
 def test_the_best_prior_with_three_hidden_states(seed):
     model, panel = three_states(seed)
     M = 40
@@ -111,7 +109,6 @@ def test_the_best_prior_with_three_hidden_states(seed):
     assert ((x0 > 0).sum(axis=1) > 1).any()
 
 
-@pytest.mark.full
 def test_the_profile_has_the_envelope_gradient(few):
     likelihood = pf.Likelihood(BUS, few, prior=pf.AgentPriors(), grid=GRID)
     _, gradient = likelihood.gradient(TRUTH)
@@ -143,7 +140,6 @@ def own_priors(few):
     return pf.fit(BUS, few, prior=pf.AgentPriors(), grid=GRID, starts=1, fixed=REST, start=TRUTH)
 
 
-@pytest.mark.full
 def test_a_fit_with_a_prior_for_each_agent(few, own_priors):
     est = own_priors
     assert est.converged
@@ -275,24 +271,21 @@ def weather(stay):
     return {"stay": np.array(stay), "umbrella": np.array([0.5, -0.5]), "discount": 0.8}
 
 
-@pytest.mark.full
 def test_the_stationary_prior_of_a_state_that_nobody_controls_is_bayes_rule():
     # P(s) = (0.3, 0.2) / 0.5, P(s, z) = P(s) P(z | s).
     joint = np.array([0.6, 0.4])[:, None] * np.array([[0.8, 0.2], [0.3, 0.7]])
     expected = (joint / joint.sum(axis=0)).T
-    for nodes in (2, 41):  # splitting between nodes keeps the mean, so that any grid will do
-        found = stationary(Weather(), weather([0.8, 0.7]), nodes)
-        np.testing.assert_allclose(found, expected, atol=1e-11)
+    # Splitting between nodes keeps the mean, so that any grid will do.
+    found = stationary(Weather(), weather([0.8, 0.7]))
+    np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
-@pytest.mark.full
 def test_the_stationary_prior_where_z_tells_the_state():
     rng = np.random.default_rng(2)
     model = Table(revealing_kernel(rng, 2, 2, 2), random_reward(rng, 2, 2, 2))
     np.testing.assert_allclose(stationary(model, at(0.8)), np.eye(2), atol=1e-12)
 
 
-@pytest.mark.full
 def test_the_stationary_prior_of_a_single_state_is_one():
     rng = np.random.default_rng(4)
     for _ in range(5):
@@ -301,16 +294,15 @@ def test_the_stationary_prior_of_a_single_state_is_one():
         np.testing.assert_allclose(x0, np.ones((2, 1)), atol=1e-14)
 
 
-@pytest.mark.full
 def test_each_group_has_a_stationary_prior_of_its_own():
     model = pf.models.Grouped(BUS, ["A", "B"], own=["RC"])
     theta = TRUTH | {"RC": np.array([1.0, 4.0]), "group": 0.0}
     panel = everywhere(4).with_groups(["A", "B", "A", "B"])
-    both = stationary(model, theta, panel=panel)
+    both = stationary(model, theta, 21, panel=panel)
     for k, cost in enumerate([1.0, 4.0]):
-        alone = stationary(BUS, TRUTH | {"RC": cost})
+        alone = stationary(BUS, TRUTH | {"RC": cost}, 21)
         np.testing.assert_allclose(both[k::2], alone[k::2], atol=1e-10)
-    assert np.abs(both[1] - stationary(BUS, TRUTH | {"RC": 1.0})[1]).max() > 1e-3
+    assert np.abs(both[1] - stationary(BUS, TRUTH | {"RC": 1.0}, 21)[1]).max() > 1e-3
 
 
 def test_the_stationary_prior_is_differentiated_through_the_policy(few):
@@ -325,6 +317,8 @@ def test_the_stationary_prior_is_differentiated_through_the_policy(few):
         )
         # Beliefs that cross a node within the step make kinks of this size.
         assert gradient[name] == pytest.approx(difference, rel=1e-5, abs=1e-6), name
+    scores = likelihood.scores(TRUTH)[1]
+    np.testing.assert_allclose(scores.sum(), gradient, rtol=1e-8, atol=1e-9)
     moved = likelihood({**TRUTH, "RC": 2.5}).observation.sum()
     assert abs(moved - result.observation.sum()) > 1e-4
 
@@ -345,7 +339,6 @@ def test_an_observation_that_is_never_seen_again_has_no_stationary_prior():
         stationary(leaving(), at(0.8), 11, panel=panel)
 
 
-@pytest.mark.full
 def test_gradients_are_not_spoilt_by_observations_that_are_never_seen():
     model = leaving()
     panel = pf.Panel.from_arrays([[1, 2, 1], [2, 2, 1]], [[0, 1], [1, 0]])
@@ -390,7 +383,6 @@ def test_two_stages_refuse_a_stationary_prior_and_say_why(few, estimator):
         pf.fit(BUS, few, estimator, prior=pf.StationaryPrior(), grid=GRID)
 
 
-@pytest.mark.full
 def test_a_joint_fit_with_a_stationary_prior():
     # Agents enter at random times of an engine's life: the first beliefs are forgotten.
     whole = drawn(12, 34, seed=9)
@@ -408,10 +400,9 @@ def test_a_joint_fit_with_a_stationary_prior():
 # ---- common and known ----------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_a_common_prior_is_recovered():
     truth = np.array([0.25, 0.75])
-    panel = drawn(400, 4, prior=pf.KnownPrior(truth), seed=1, z0=0)
+    panel = drawn(100, 4, prior=pf.KnownPrior(truth), seed=1, z0=0)
     fixed = {"RC": TRUTH["RC"]} | REST
     options = {"prior": pf.CommonPrior(), "grid": GRID, "starts": 1, "fixed": fixed}
     est = pf.fit(BUS, panel, pf.TwoStage(), **options)
@@ -419,23 +410,31 @@ def test_a_common_prior_is_recovered():
     assert list(est.params.index) == ["x0[good]", "x0[bad]"]
     assert est.derived == ("x0[bad]",)
     assert est.params.sum() == pytest.approx(1.0, abs=1e-14)
-    assert est.bse["x0[good]"] < 0.1
     assert abs(est.params["x0[good]"] - truth[0]) < 4 * est.bse["x0[good]"]
     # One number: the maximum of the observation terms over a fine grid of known priors.
-    share = np.linspace(0.01, 0.99, 99)
+    share = np.linspace(0.02, 0.98, 49)
     totals = [
         pf.filter_beliefs(BUS, TRUTH, panel, prior=pf.KnownPrior([p, 1 - p])).log_sigma.sum()
         for p in share
     ]
     assert est.llf_observation >= max(totals)
-    assert abs(est.params["x0[good]"] - share[int(np.argmax(totals))]) <= 0.01
+    assert abs(est.params["x0[good]"] - share[int(np.argmax(totals))]) <= 0.02
 
 
 def test_the_common_prior_has_its_own_name_and_clashes_are_refused():
     space = pf.Likelihood(BUS, everywhere(4), prior=pf.CommonPrior("first"), grid=GRID).space
     assert space.names[-2:] == ["first[good]", "first[bad]"]
+    held = space.fix({"first": [0.3, 0.7]})
+    assert set(space.free_names) - set(held.free_names) == {"first[good]"}
     with pytest.raises(pf.ModelError, match="both have a parameter named 'stay'"):
         pf.Likelihood(BUS, everywhere(4), prior=pf.CommonPrior("stay"), grid=GRID)
+
+
+def test_a_common_prior_at_a_value_is_that_known_prior(few):
+    x0 = np.array([0.3, 0.7])
+    common = pf.Likelihood(BUS, few, prior=pf.CommonPrior(), grid=GRID)({**TRUTH, "x0": x0})
+    known = pf.Likelihood(BUS, few, prior=pf.KnownPrior(x0), grid=GRID)(TRUTH)
+    assert common.total == known.total
 
 
 def test_known_priors_go_by_agent():

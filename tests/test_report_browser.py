@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 mpl.use("Agg")
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

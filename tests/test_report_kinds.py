@@ -21,8 +21,9 @@ mpl.use("Agg")
 HOME, END = "\ue011", "\ue010"  # keys, as the WebDriver protocol spells them
 
 
-# Each is a model to compile: all but one are in the second tier.
-PARAMS = [pytest.param(k, marks=() if k == "groups" else pytest.mark.full) for k in KINDS]
+# Each is a model to compile: the simplex and other contexts are in the first tier.
+FIRST = {"groups", "covariates", "three states"}
+PARAMS = [pytest.param(k, marks=() if k in FIRST else pytest.mark.full) for k in KINDS]
 
 
 @pytest.fixture(scope="module", params=PARAMS)
@@ -124,6 +125,7 @@ def driver(tmp_path_factory):
         yield driver
 
 
+@pytest.mark.full
 @needs_browser
 def test_controls_move_the_picture_on_every_screen(drawn, driver, tmp_path):
     name, _, beliefs, policy = drawn

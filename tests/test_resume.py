@@ -138,7 +138,6 @@ def test_finished_starts_are_not_climbed_again_and_it_is_said(panel, whole, tmp_
 # ---- hidden states ------------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_with_hidden_states_a_climb_goes_on_to_the_same_bits(panel, tmp_path, watch):
     """The value that solves start from is kept too: it moves the last bits."""
     whole, every = watch.run(lambda: rewards_fit(panel))

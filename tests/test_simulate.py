@@ -236,16 +236,14 @@ def test_arguments_that_make_no_sense_are_refused(options):
         run(**options)
 
 
-@pytest.mark.full
 def test_a_solution_given_is_used_and_must_be_of_the_same_theta():
-    model = pf.models.Tiger()
-    theta, prior = model.example(), pf.KnownPrior([0.5, 0.5])
-    solution = pf.solve(model, theta)
-    options = dict(agents=5, periods=7, seed=3, prior=prior)
-    given = pf.simulate(model, theta, solution=solution, **options)
-    np.testing.assert_array_equal(given.a, pf.simulate(model, theta, **options).a)
+    model, prior = hidden.ENGINE, hidden.PRIOR
+    solution = pf.solve(model, hidden.TRUTH, grid=hidden.GRID)
+    given = hidden.hidden_panel(solution=solution)
+    np.testing.assert_array_equal(given.a, hidden.hidden_panel().a)
+    theta = {**hidden.TRUTH, "RC": 11.0}
     with pytest.raises(pf.ModelError, match="another"):
-        pf.simulate(model, {**theta, "gold": 11.0}, solution=solution, **options)
+        pf.simulate(model, theta, agents=5, periods=7, seed=3, prior=prior, solution=solution)
 
 
 def test_a_panel_its_likelihood_and_a_solution_share_one_compiled_solver():

@@ -271,7 +271,6 @@ def test_the_labels_of_the_priors_states_count(two_stage, tmp_path):
         load(tmp_path / "a.zip", model=Renamed(6, 2, 0.8))
 
 
-@pytest.mark.full
 def test_a_subclass_of_a_ready_model_is_not_taken_for_it(joint, tmp_path):
     class Mine(pf.models.EngineReplacement):
         pass

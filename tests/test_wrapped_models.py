@@ -179,8 +179,7 @@ def test_a_signal_that_tells_nothing_changes_nothing(model):
     np.testing.assert_allclose(within.policy(2 * z, x), without.policy(z, x), atol=1e-10)
 
 
-@pytest.mark.full
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(SEEDS)
 def test_garbling_a_signal_never_helps(seed):
     """Blackwell: none <= garbled <= sharp <= full, for any world, belief, signal and noise.
