@@ -215,8 +215,11 @@ def test_pictures_that_cannot_move_are_refused(changes, told):
 # ---- other estimates -------------------------------------------------------------------------
 
 
-def test_a_fully_observed_estimate_has_no_beliefs(observed, tmp_path):
-    html = written(observed, tmp_path)
+def test_a_fully_observed_estimate_has_profiles_where_they_are_asked_for_and_no_beliefs(
+    observed, tmp_path
+):
+    html = written(observed, tmp_path, profiles=["RC"])
+    assert 'id="figure-profile-1"' in html
     assert titles(html) == [s for s in SECTIONS if s != "Beliefs"]
     assert scripts(html) == []
     assert "Not available" not in html
@@ -253,10 +256,6 @@ def test_others_that_cannot_be_compared_are_refused(estimate, observed, tmp_path
         written(estimate, tmp_path, others=estimate)
     with pytest.raises(pf.EstimationError, match="to estimates"):
         written(estimate, tmp_path, others={"a": 1})
-
-
-def test_a_parameter_is_profiled_when_it_is_asked_for(observed, tmp_path):
-    assert 'id="figure-profile-1"' in written(observed, tmp_path, profiles=["RC"])
 
 
 def test_what_has_not_converged_says_so_first(panel, tmp_path):

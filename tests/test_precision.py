@@ -131,7 +131,7 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def turned_off():
-    return ask({"public": PUBLIC}, "0")
+    return ask({"public": PUBLIC}, "f")
 
 
 def test_importing_switches_nothing_and_starts_nothing(fresh):
@@ -183,6 +183,7 @@ def test_an_environment_that_turns_them_off_is_an_error_that_names_the_variable(
     assert "64-bit" in message
 
 
-@pytest.mark.parametrize("setting", ["f", pytest.param("n", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("setting", ["0", "n"])
 def test_every_way_in_which_jax_spells_off_is_understood(setting):
     assert ask(SPELLED, setting)["other:switched on"][0] == "PrecisionError"

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import pomdpfit as pf
+import small_hidden
 from pomdpfit import plots
 from pomdpfit.identification.priors._prior_fits import scored_periods
 
@@ -197,8 +198,10 @@ def test_periods_that_only_forget_save_most_of_the_deviation(figure_2):
 
 
 def test_cutting_a_panel_by_masks_is_cutting_it():
-    panel, prior = engine_panel(40, 17)
-    ll = lambda p: pf.log_likelihood(ENGINE, TRUTH, p, prior=prior, grid=GRID).by_agent
+    panel = small_hidden.hidden_panel()
+    means = {"prior": small_hidden.PRIOR, "grid": small_hidden.GRID}
+    model, theta = small_hidden.ENGINE, small_hidden.TRUTH
+    ll = lambda p: pf.log_likelihood(model, theta, p, **means).by_agent
     short = pf.Panel.from_arrays(panel.z[:, :5], panel.a[:, :4])
     np.testing.assert_allclose(ll(scored_periods(panel, 4)), ll(short), rtol=1e-9)
     # What is skipped is what a shorter cut has.

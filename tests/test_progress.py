@@ -20,7 +20,10 @@ from small_bus import bus_fit, draw_panel
 SCRIPT = """
 import os, sys, time
 import pomdpfit as pf
+from pomdpfit import _progress
 from pomdpfit._progress import callback, long_running
+
+_progress._PATIENCE = _progress._SHORT = 0.3
 
 @long_running
 def work(seconds, *, checkpoint=None, progress=None):
@@ -152,7 +155,7 @@ def test_a_notebook_has_a_line_that_is_updated_and_removed(impatient, monkeypatc
 
 def test_a_terminal_has_a_bar_and_a_pipe_has_lines():
     terminal, end = pty.openpty()
-    process = start(3.0, stderr=end, stdout=subprocess.PIPE)
+    process = start(1.5, stderr=end, stdout=subprocess.PIPE)
     os.close(end)
     drawn = b""
     with contextlib.suppress(OSError):  # the terminal's other end is closed
@@ -183,11 +186,7 @@ def test_the_bar_shows_what_is_left_and_what_has_failed(capsys):
     ("options", "hint"),
     [
         ("", "Pass checkpoint='a_folder/' to be able to continue such a call later."),
-        pytest.param(
-            "checkpoint='kept'",
-            "is in kept: the same call continues from there.",
-            marks=pytest.mark.full,
-        ),
+        ("checkpoint='kept'", "is in kept: the same call continues from there."),
     ],
 )
 def test_ctrl_c_ends_in_one_sentence(options, hint, tmp_path):
