@@ -14,6 +14,7 @@ import pytest
 
 import pomdpfit as pf
 from pomdpfit.programs import forget_programs
+from pomdpfit.programs._store import keep_in
 
 _QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 _MOST_MAPS = 40_000  # memory maps of a process; Linux allows 65530, compiled code takes many
@@ -60,8 +61,13 @@ def badly_labelled_estimate() -> pf.Estimate:
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_code() -> Iterator[None]:
-    """Drop compiled code before it takes more memory maps than a process may have."""
+    """Drop compiled code before it takes more memory maps than a process may have.
+
+    A command that has run in this process keeps programs by the text of this package, which says
+    nothing of what a later test puts in the place of our functions: that is switched off again.
+    """
     yield
+    keep_in(None)
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_text().count("\n") > _MOST_MAPS:
         forget_programs()
