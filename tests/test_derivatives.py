@@ -15,6 +15,7 @@ from pomdpfit import _evaluate, _likelihood
 from pomdpfit._bellman import bellman_operator
 from pomdpfit._fixed_point import cold_start, implicit_value, solve_infinite
 from pomdpfit._log_likelihood import AbstractLikelihood, Part
+from pomdpfit._solve import finite_derivative
 from pomdpfit.solvers import _linear, make_plan
 
 # Central differences err by step^2 times a third derivative and by rounding / step. Third
@@ -486,6 +487,11 @@ def test_implicit_derivative_equals_that_of_unrolled_value_iteration():
     for name in theta:
         np.testing.assert_allclose(ours[name], expected[name], atol=1e-8 * size, rtol=0)
         assert np.abs(expected[name]).max() > 0, name
+
+
+def test_a_derivative_without_numbers_is_refused():
+    with pytest.raises(pf.SolveError, match="derivative was not solved"):
+        finite_derivative(np.array([1.0, np.nan]))
 
 
 @pytest.mark.full

@@ -14,6 +14,7 @@ from pomdpfit import plots
 from pomdpfit.plots._fit import autocorrelation, wilson
 from pomdpfit.plots._over_beliefs import triangle_place
 from pomdpfit.plots._palette import plain
+from report_kinds import Kind
 from small_bus import bus_fit, draw_panel
 from small_hidden import (
     DYNAMICS,
@@ -177,6 +178,14 @@ def test_a_finite_horizon_has_its_epochs(ax):
     assert ax.get_title() == "epoch 2"
 
 
+def test_a_covariate_that_the_model_does_not_read_is_refused(ax):
+    model = pf.models.Grouped(ENGINE, ["north", "south"], own=["RC"])
+    panel = hidden_panel().with_groups(["south"] * 20 + ["north"] * 20, groups=["north", "south"])
+    estimate = Kind(model, panel, {**TRUTH, "RC": np.array([2.0, 2.5])}).written_down()
+    with pytest.raises(pf.ModelError, match=r"no covariate 'price': it reads group"):
+        plots.policy(estimate, covariates={"price": 1.0}, ax=ax)
+
+
 @pytest.mark.full
 def test_groups_are_named(ax):
     model = pf.models.Grouped(ENGINE, ["north", "south"], own=["RC"])
@@ -195,8 +204,6 @@ def test_groups_are_named(ax):
         x = np.stack([1 - share, share], axis=-1)
         solved = pf.solve(ENGINE, own, grid=GRID)
         np.testing.assert_allclose(drawn, solved.policy(4, x)[:, 1], rtol=1e-9)
-    with pytest.raises(pf.ModelError, match=r"no covariate 'price': it reads group"):
-        plots.policy(est, covariates={"price": 1.0}, ax=ax)
 
 
 @pytest.mark.parametrize(
