@@ -23,6 +23,9 @@ from pomdpfit.packing import _zip
 from pomdpfit.packing._npy import npy_array, npy_bytes
 from pomdpfit.packing._values import Reader, Writer
 from pomdpfit.storage import _classes, load, save
+from report_kinds import Kind
+from small_hidden import ENGINE as HIDDEN
+from small_hidden import TRUTH as HIDDEN_TRUTH
 from small_hidden import hidden_fit, hidden_panel
 
 ENGINE = pf.models.EngineReplacement(bins=6, increments=2, discount=0.8)
@@ -257,18 +260,19 @@ def test_a_model_that_fits_can_replace_a_ready_one(joint, tmp_path):
     assert load(tmp_path / "a.zip", model=model).model is model
 
 
-@pytest.mark.full
-def test_the_labels_of_the_priors_states_count(two_stage, tmp_path):
+def test_the_labels_of_the_priors_states_count(tmp_path):
     class Renamed(pf.models.EngineReplacement):
         def parameters(self):
-            return pf.models.EngineReplacement(6, 2, 0.8).parameters()
+            return HIDDEN.parameters()
 
         def state_labels(self):
             return ("fine", "bad")
 
-    save(two_stage, tmp_path / "a.zip")
+    theta = {**HIDDEN_TRUTH, "x0": np.array([0.5, 0.5])}
+    estimate = Kind(HIDDEN, hidden_panel(), theta, pf.CommonPrior()).written_down()
+    save(estimate, tmp_path / "a.zip")
     with pytest.raises(pf.EstimationError, match=r"'x0' has the entries x0\[good\].* x0\[fine\]"):
-        load(tmp_path / "a.zip", model=Renamed(6, 2, 0.8))
+        load(tmp_path / "a.zip", model=Renamed(6, 3, 0.9))
 
 
 def test_a_subclass_of_a_ready_model_is_not_taken_for_it(joint, tmp_path):
