@@ -172,7 +172,7 @@ def test_tiger_bracket_holds_the_published_value():
     """For Gumbel shocks of scale tau: V_hard <= V <= V_hard + tau log 3 / (1 - beta), centred."""
     tau = 0.01
     model = pf.models.Tiger(discount=0.95, scale=tau)
-    low, high = pf.certify(model, model.example(), nodes=31).value_bounds(
+    low, high = pf.certify(model, model.example(), nodes=101).value_bounds(
         np.array(0), np.array([0.5, 0.5])
     )
     assert high >= 19.3713

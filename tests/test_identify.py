@@ -28,7 +28,7 @@ def tabular(states, actions=1, seed=1):
         [np.zeros((2, states, 1)), rng.normal(size=(2, states, actions - 1))], axis=-1
     )
     inside = 0.5 * random_kernel(rng, 2, states, actions) + 0.5 / (2 * states)  # room to move
-    return model, model.theta_of(inside, reward)
+    return model, model.space().check(model.theta_of(inside, reward))
 
 
 def table_of(model, theta):
@@ -263,16 +263,17 @@ def test_shaping_with_a_horizon():
     np.testing.assert_allclose(report.directions.to_numpy(), 1.0, atol=1e-6)
 
 
+class KnownReference(pf.models.Tabular):
+    """Known rewards of action 0, which depend on s."""
+
+    def reward(self, theta):
+        return super().reward(theta).at[..., 0].set(np.array([[0.3, -0.4], [0.2, 0.5]]))
+
+
 def test_families_together_are_told():
     """A known reference reward that depends on s: the gauge needs shaping to stay in the model."""
     _, theta = tabular(2, actions=2)
-    reference = np.array([[0.3, -0.4], [0.2, 0.5]])
-
-    class Known(pf.models.Tabular):
-        def reward(self, theta):
-            return super().reward(theta).at[..., 0].set(reference)
-
-    model, first = Known(2, 2, 2), np.array([[0.3, 0.7]])
+    model, first = KnownReference(2, 2, 2), np.array([[0.3, 0.7]])
     found = invisible_moves(
         model, theta, model.space(), [0, 1], {0: first, 1: first}, choices=True, periods=3
     )
@@ -334,6 +335,18 @@ def test_what_is_never_met_is_said_to_be_so():
     assert found.unmoved.shape[1] == 6
 
 
+@pytest.mark.full
+def test_reports_name_what_no_data_could_show():
+    """Rows that are never met, and families of directions that only count together."""
+    model, theta = tabular(2)
+    assert "never met" in str(pf.identify(model, theta, pf.Design(1, 0), prior=TWO))
+    _, theta = tabular(2, actions=2)
+    report = pf.identify(KnownReference(2, 2, 2), theta, pf.Design(3, EVERYWHERE), prior=ONE)
+    assert report.everything.rank == 26
+    assert report.invisible.counts["together"] == 2
+    assert "taken together" in str(report)
+
+
 def test_structure_leaves_no_gauge():
     model = pf.models.EngineReplacement(bins=8, increments=3, discount=0.9)
     found = invisible_moves(
@@ -374,7 +387,7 @@ def test_equal_states_are_named():
     P = random_kernel(rng, 2, 3, 1)
     P[:, 2] = P[:, 1]
     model = pf.models.Tabular(2, 3, 1)
-    theta = model.theta_of(P, np.zeros((2, 3, 1)))
+    theta = model.space().check(model.theta_of(P, np.zeros((2, 3, 1))))
     table = singular_kernels(model, model.primitives(theta))
     assert set(table["kind"]) == {"equal states"}
     assert len(table) == 4  # every (z', z)
@@ -387,7 +400,7 @@ def test_rank_one_without_a_reset_is_no_reset():
     P = random_kernel(rng, 2, 2, 1)
     P[:, :, 0, 0] = np.einsum("zs,t->zst", P[:, :, 0, 0].sum(axis=-1), [0.4, 0.6])
     model = pf.models.Tabular(2, 2, 1)
-    theta = model.theta_of(P, np.zeros((2, 2, 1)))
+    theta = model.space().check(model.theta_of(P, np.zeros((2, 2, 1))))
     table = singular_kernels(model, model.primitives(theta))
     assert list(zip(table["z'"], table["z"], strict=True)) == [(0, 0), (0, 1)]
     assert set(table["kind"]) == {"rank one"}
