@@ -198,11 +198,89 @@ def test_gaps_are_passed_over_and_only_neighbours_in_time_count():
     pairs = {k: [(u[t], u[t - k]) for t in here if t - k in u] for k in (1, 2, 3)}
     # The mean square of the differences of neighbours, over the mean square of what differs.
     watson = np.mean([(p - q) ** 2 for p, q in pairs[1]]) * (n - 1) / square
-    r = {k: sum(p * q for p, q in pairs[k]) / square for k in pairs}
-    box = n * (n + 2) * sum(r[k] ** 2 / (n - k) for k in r)
+    # A sum of products has the variance s^4 for each pair; what is not there adds nothing to it.
+    sums = {k: sum(p * q for p, q in pairs[k]) for k in pairs}
+    box = (1 + 2 / n) * sum(sums[k] ** 2 / ((square / n) ** 2 * len(pairs[k])) for k in pairs)
     assert row["residuals"] == n
     np.testing.assert_allclose(row["durbin_watson"], watson, rtol=1e-13)
     np.testing.assert_allclose(row["ljung_box"], box, rtol=1e-12)
+    np.testing.assert_allclose(row["p_value"], stats.chi2.sf(box, 3), rtol=1e-12)
+
+
+# Mileage of engines that are replaced in 13 % of months, whatever their mileage: that month's
+# transition is certain and has no residual.
+MANY, LONG, REPLACED = 600, 200, 0.13
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Increments that are independent, with nothing hidden, and the model that says so."""
+    rng = np.random.default_rng(7)
+    share = np.array([0.3, 0.4, 0.3])
+    z, a = np.zeros((2, MANY, LONG), dtype=int)
+    for t in range(LONG):
+        a[:, t] = rng.random(MANY) < REPLACED
+        if t + 1 < LONG:
+            z[:, t + 1] = np.where(a[:, t] == 1, 0, z[:, t] + rng.choice(3, MANY, p=share))
+    model = pf.models.EngineReplacement(bins=200, increments=3, discount=0.9, conditions=1)
+    theta = {"RC": 2.0, "cost": np.array([500.0]), "increment": share[None], "discount": 0.9}
+    return model, theta, pf.Panel.from_arrays(z, a)
+
+
+def taken_for_zeros(e, lags):
+    """The statistic that divides by n - k as if no pair of periods were missing."""
+    n, u = np.isfinite(e).sum(axis=1), np.nan_to_num(e - np.nanmean(e, axis=1, keepdims=True))
+    r = [(u[:, k:] * u[:, :-k]).sum(axis=1) / (u**2).sum(axis=1) for k in range(1, lags + 1)]
+    return n * (n + 2) * sum(r[k - 1] ** 2 / (n - k) for k in range(1, lags + 1))
+
+
+@pytest.mark.parametrize(("left_out", "lags"), [(0.0, 12), (0.3, 12), (0.5, 6)])
+def test_with_gaps_the_statistic_has_the_law_that_its_p_value_presumes(noise, left_out, lags):
+    """Mean `lags`, size 5 %: one that takes gaps for zeros has mean 7.3 for 12 lags with 30 % out.
+
+    The variance of chi-square is 2 lags; what is of the order of lags^2 / (residuals of an agent)
+    is allowed for, as without gaps. Where gaps were zeros no more than 1 % were rejected.
+    """
+    model, theta, panel = noise
+    scored = np.random.default_rng(8).random(panel.z.shape) >= left_out
+    panel = panel.score(observation=scored & panel.score_observation)
+    table = pf.serial_correlation(model, theta, panel, lags=lags)
+    residuals = table["residuals"].mean()
+    assert residuals == pytest.approx((1 - left_out) * (1 - REPLACED) * LONG, rel=0.02)
+    band = 4 * np.sqrt(2 * lags / MANY) + 0.5 * lags**2 / residuals
+    assert abs(table["ljung_box"].mean() - lags) < band
+    rejected = (table["p_value"] < 0.05).mean()
+    assert abs(rejected - 0.05) < 4 * np.sqrt(0.05 * 0.95 / MANY)
+    zeros = taken_for_zeros(pf.observation_residuals(model, theta, panel), lags)
+    if left_out == 0.3:
+        assert zeros.mean() == pytest.approx(7.3, abs=0.5)
+        assert (zeros > stats.chi2.isf(0.05, lags)).mean() < 0.02
+        assert (zeros < table["ljung_box"]).all()
+
+
+def test_a_lag_without_a_pair_counts_for_nothing():
+    """Every second period scored: the odd lags have no pair, and no degree of freedom."""
+    e = np.random.default_rng(9).normal(size=(1, 60))
+    e[0, 1::2] = np.nan
+    row = serial_table(e, panel_of([60]), lags=5).iloc[0]
+    alone = serial_table(e[:, ::2], panel_of([30]), lags=2).iloc[0]
+    np.testing.assert_allclose(row["ljung_box"], alone["ljung_box"], rtol=1e-12)
+    assert row["df"] == 2
+    assert row["p_value"] == pytest.approx(stats.chi2.sf(row["ljung_box"], 2), rel=1e-12)
+
+
+def test_no_pair_is_taken_across_two_agents_or_beyond_a_record():
+    """What lies beyond an agent's last period, and the next agent, are not there."""
+    rng = np.random.default_rng(10)
+    e = rng.normal(size=(2, 20))
+    table = serial_table(e, panel_of([12, 20]), lags=3)
+    for length, row, own in zip((12, 20), table.itertuples(), e, strict=True):
+        u = own[:length] - own[:length].mean()
+        square = (u**2).sum()
+        box = sum(
+            (u[k:] @ u[:-k]) ** 2 / ((square / length) ** 2 * (length - k)) for k in (1, 2, 3)
+        )
+        assert row.ljung_box == pytest.approx((1 + 2 / length) * box, rel=1e-12)
 
 
 @pytest.mark.parametrize(("length", "told"), [(0, False), (1, False), (5, False), (6, True)])

@@ -59,10 +59,11 @@ def serial_correlation(
 ) -> pd.DataFrame:
     """Durbin-Watson and Ljung-Box of the one-step residuals, a row for each agent.
 
-    Durbin-Watson is near 2 where neighbours are uncorrelated, and lower where they are alike. The
-    p-value of Ljung-Box, sum n (n + 2) r_k^2 / (n - k) over `lags`, is that of chi-square(lags);
-    estimated parameters make it a little too small. Periods that are not scored are passed over:
-    only neighbours in time count.
+    Durbin-Watson is near 2 where neighbours are uncorrelated, and lower where they are alike.
+    Ljung-Box is (1 + 2 / n) sum_k (sum_t e_t e_{t-k})^2 / (s^4 m_k) over `lags`, with s^2 the
+    variance of the n residuals and m_k the pairs of periods, k apart, that are both scored; without
+    gaps m_k = n - k, and it is the textbooks'. Its p-value is that of chi-square(df), where df
+    counts the lags that have a pair; estimated parameters make it a little too small.
     """
     return serial_table(observation_residuals(model, theta, panel, prior=prior), panel, lags)
 
@@ -74,23 +75,28 @@ def serial_table(residuals: Float[np.ndarray, "N T"], panel: Panel, lags: int = 
     lengths = panel.present.sum(axis=1)
     rows = [_statistics(e[:n], lags) for e, n in zip(residuals, lengths, strict=True)]
     index = pd.Index(panel.agents, name="agent", tupleize_cols=False)
-    columns = ["residuals", "durbin_watson", "ljung_box", "p_value"]
+    columns = ["residuals", "durbin_watson", "ljung_box", "df", "p_value"]
     return pd.DataFrame(rows, index, columns)
 
 
-def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float, float]:
+def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float, int, float]:
     here = np.isfinite(e)
     n = int(here.sum())
+    nothing = n, np.nan, np.nan, 0, np.nan
     if n <= lags + 1:
-        return n, np.nan, np.nan, np.nan
+        return nothing
     e = np.where(here, e - e[here].mean(), 0.0)
     square = float((e**2).sum())
     if square == 0:
-        return n, np.nan, np.nan, np.nan
-    pairs = here[1:] & here[:-1]
-    # Scaled to the sums that a series without gaps would have.
-    apart = float((np.diff(e) ** 2)[pairs].sum())
-    watson = apart / square * (n - 1) / pairs.sum() if pairs.any() else np.nan
+        return nothing
+    # The pairs that are scored: zeros that stand for what is not must not count as such.
+    pairs = np.array([(here[k:] & here[:-k]).sum() for k in range(1, lags + 1)])
     r = np.array([(e[k:] * e[:-k]).sum() / square for k in range(1, lags + 1)])
-    box = float(n * (n + 2) * (r**2 / (n - np.arange(1, lags + 1))).sum())
-    return n, watson, box, chi_square_p(box, lags)
+    # Scaled to the sum that a series without gaps would have.
+    apart = float((np.diff(e) ** 2)[here[1:] & here[:-1]].sum())
+    watson = apart / square * (n - 1) / pairs[0] if pairs[0] else np.nan
+    known = pairs > 0
+    box, df = float(n * (n + 2) * (r[known] ** 2 / pairs[known]).sum()), int(known.sum())
+    if df == 0:
+        return n, watson, np.nan, 0, np.nan
+    return n, watson, box, df, chi_square_p(box, df)
