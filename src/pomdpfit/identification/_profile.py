@@ -1,17 +1,26 @@
 """Profile likelihood: the best log-likelihood for each value of one parameter."""
 
 import dataclasses
+import itertools
 import warnings
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import chdtri
 
-from pomdpfit._errors import ConvergenceWarning, EstimationError
+from pomdpfit._errors import ConvergenceWarning, EstimationError, PomdpfitError
 from pomdpfit._estimate import Estimate
 from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._types import ArrayLike
 from pomdpfit.estimators import Joint, fit
+
+_LEVEL = float(chdtri(1, 0.05))  # of twice the fall, at the ends of a 95 % interval
+_NEAR = 0.01  # of that level: an end is then known to a hundredth of a standard error
+_HALVES = 12
+_SHARES = (0.1, 0.01, 0.001, 0.0)  # of the distance to a bound that is left
+_STEPS = 20  # fourfold each
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -22,7 +31,7 @@ class Profile:
     estimate: float
     llf: float
     table: pd.DataFrame
-    bounds: tuple[float, float] = (-np.inf, np.inf)  # where the values tried were cut off
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # the ends of the parameter's own range
 
     @property
     def curve(self) -> pd.Series:
@@ -32,16 +41,21 @@ class Profile:
     def conf_int(self, alpha: float = 0.05) -> tuple[float, float]:
         """The values that a likelihood-ratio test does not reject.
 
-        On a side where the profile ends before it has fallen enough, the parameter's bound if that
-        is what ended it, else infinite. Between points the root of the fall is taken as straight,
-        as it is for a parabola.
+        On a side where the profile has been evaluated up to the parameter's bound and has not
+        fallen enough there, the bound; where it ends before that, infinite. Between points the
+        root of the fall is taken as straight, as it is for a parabola.
         """
         level = self.llf - 0.5 * chdtri(1, alpha)
         x, y = self.curve.index.to_numpy(), self.curve.to_numpy()
         below, above = x < self.estimate, x > self.estimate
         lower = -_crossing(-x[below][::-1], y[below][::-1], -self.estimate, self.llf, level)
         upper = _crossing(x[above], y[above], self.estimate, self.llf, level)
-        return max(lower, self.bounds[0]), min(upper, self.bounds[1])
+        low, high = self.bounds
+        if not np.isfinite(lower) and min([*x, self.estimate]) <= low:
+            lower = low
+        if not np.isfinite(upper) and max([*x, self.estimate]) >= high:
+            upper = high
+        return lower, upper
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,18 +73,27 @@ class Profile:
                 f"at {self.name} = {best:.6g} the log-likelihood is higher than at the estimate: "
                 "another maximum. Fit again from there."
             )
-        failed = int((~self.table["converged"]).sum())
-        if failed:
-            found.append(f"{failed} of {len(self.table)} points did not converge and are left out.")
+        failed = self.table.loc[~self.table["converged"], "reason"]
+        found += [
+            f"at {self.name} = {value:.6g} the fit did not converge and is left out: {reason}"
+            for value, reason in failed.items()
+        ]
         return tuple(found)
 
     def summary(self) -> str:
-        """The interval and the warnings."""
+        """The interval, where it ends at a bound, and the warnings."""
         lower, upper = self.conf_int()
         lines = [
             f"{self.name} = {self.estimate:.6g}; 95 % by likelihood ratio: [{lower:.6g}, "
             f"{upper:.6g}] ({len(self.curve)} points)."
         ]
+        for end, bound in zip((lower, upper), self.bounds, strict=True):
+            if np.isfinite(bound) and end == bound:
+                fall = max(0.0, 2 * (self.llf - float(self.table.loc[bound, "llf"])))
+                lines.append(
+                    f"{bound:.6g} is the parameter's bound: twice the fall is {fall:.3g} there, "
+                    f"less than the {_LEVEL:.3g} that would reject it."
+                )
         return "\n".join([*lines, *(f"! {warning}" for warning in self.warnings)])
 
     def __str__(self) -> str:
@@ -101,37 +124,156 @@ def profile_likelihood(
 ) -> Profile:
     """Fix an entry of `estimate.params` at each of some values and maximise over the rest.
 
-    By default `points` values within three standard errors, inside the parameter's bounds. After
-    two stages the profile is that of the whole likelihood, whose maximum is found first.
+    By default `points` values within three standard errors. Where the parameter's bound is nearer
+    than that, points towards the bound until the profile has fallen enough for a 95 % interval,
+    whose end is then found by bisection, or until the bound itself. An estimate on its bound has
+    no standard error: points go away from the bound in growing steps, and the end is found in the
+    same way. `values` of your own are the only ones tried; the bound may be among them.
+
+    A value at which the fit fails is left out, and the profile's warnings say so. After two stages
+    the profile is that of the whole likelihood, whose maximum is found first.
     """
     if name not in estimate.params.index:
         raise EstimationError(
             f"there is no estimated parameter {name!r}; there are "
             f"{', '.join(estimate.params.index)}."
         )
-    tell = callback(progress)
-    best = _joint(estimate)
-    centre = float(best.params[name])
-    bounds = (-np.inf, np.inf)
+    report, best = callback(progress), _joint(estimate)
+    bounds = _bounds(best, name)
+    tried = _Tried(best, name, bounds)
     if values is None:
-        grid, bounds = _values(best, name, points)
+        grid = _default_values(tried, bounds, points)
     else:
-        grid = np.sort(np.ravel(values))
-    grid = np.asarray([v for v in grid if v != centre], dtype=float)
-    if not len(grid):
+        grid = np.ravel(np.asarray(values, dtype=float))
+        outside = grid[~((grid >= bounds[0]) & (grid <= bounds[1]))]
+        if len(outside):
+            raise EstimationError(
+                f"{name} lies between {bounds[0]:.6g} and {bounds[1]:.6g}, but values has "
+                f"{outside[0]:.6g}."
+            )
+    grid = grid[grid != tried.centre]
+    if values is not None and not len(grid):
         raise EstimationError(f"there are no values of {name} to try beside the estimate.")
-    rows, done = {}, 0
-    for side in (grid[grid < centre][::-1], grid[grid > centre]):
-        theta = best.theta  # outwards from the estimate, each from its neighbour
-        for value in side:
-            tell(f"profile of {name}", done, len(grid))
-            at = _fit_at(best, theta, {name: float(value)})
-            theta, done = at.theta, done + 1
-            rows[float(value)] = {"llf": at.llf, "converged": at.converged, **at.params.to_dict()}
-    tell(f"profile of {name}", len(grid), len(grid))
-    rows[centre] = {"llf": best.llf, "converged": best.converged, **best.params.to_dict()}
-    table = pd.DataFrame.from_dict(rows, orient="index").sort_index().rename_axis(name)
-    return Profile(name, centre, best.llf, table, bounds)
+    for k, value in enumerate(sorted(grid, key=lambda v: abs(v - tried.centre))):
+        report(f"profile of {name}", k, len(grid))
+        tried.fall(float(value))
+    if values is None:
+        for k, sign in enumerate((-1, 1)):
+            report(f"ends of the profile of {name}", k, 2)
+            if further := _further(tried, bounds, sign):
+                tried.find_end(sign, further)
+    report(f"profile of {name}", len(grid), len(grid))
+    if len(tried.falls) == 1:
+        value, row = next((v, row) for v, row in tried.rows.items() if v != tried.centre)
+        raise EstimationError(
+            f"no fit of the profile converged. At {name} = {value:.6g}: {row['reason']}"
+        )
+    table = pd.DataFrame.from_dict(tried.rows, orient="index").sort_index().rename_axis(name)
+    return Profile(name, tried.centre, best.llf, table, bounds)
+
+
+class _Tried:
+    """The values at which the others were maximised, and how far the profile falls there."""
+
+    def __init__(self, best: Estimate, name: str, bounds: tuple[float, float]) -> None:
+        self.best, self.name = best, name
+        self.centre = float(best.params[name])
+        if name in best.boundary:  # a derived entry is there but for rounding
+            self.centre = min(bounds, key=lambda bound: abs(bound - self.centre))
+        self.rows = {self.centre: _row(best)}
+        self.falls = {self.centre: 0.0}  # twice the fall, of those that converged
+        self._thetas = {self.centre: best.theta}
+
+    def fall(self, value: float) -> float:
+        """Twice the fall of the log-likelihood at a value; NaN where the fit fails."""
+        near = min(self._thetas, key=lambda other: abs(other - value))
+        try:
+            at = _fit_at(self.best, self._thetas[near], {self.name: value})
+        except PomdpfitError as error:
+            self.rows[value] = {"llf": np.nan, "converged": False, "reason": str(error)}
+            return np.nan
+        self.rows[value] = _row(at)
+        if not at.converged:
+            return np.nan
+        self._thetas[value], self.falls[value] = at.theta, 2 * (self.best.llf - at.llf)
+        return self.falls[value]
+
+    def outwards(self, sign: int) -> list[float]:
+        """The estimate and the values on one side of it that converged."""
+        return sorted((v for v in self.falls if sign * (v - self.centre) >= 0), key=self._distance)
+
+    def _distance(self, value: float) -> float:
+        return abs(value - self.centre)
+
+    def find_end(self, sign: int, further: Iterable[float]) -> None:
+        """Where the profile has fallen enough on one side; beyond what was tried try `further`."""
+        inside = self.centre
+        for value in itertools.chain(self.outwards(sign)[1:], further):
+            there = self.falls[value] if value in self.falls else self.fall(value)
+            if there > _LEVEL:
+                self._bisect(inside, value)
+                return
+            if np.isfinite(there):
+                inside = value
+
+    def _bisect(self, inside: float, outside: float) -> None:
+        """Narrow the end down where the roots of the fall meet the level, or not far from there."""
+        for _ in range(_HALVES):
+            roots = np.sqrt(np.maximum([self.falls[inside], self.falls[outside]], 0.0))
+            share = np.clip((np.sqrt(_LEVEL) - roots[0]) / (roots[1] - roots[0]), 0.1, 0.9)
+            value = inside + float(share) * (outside - inside)
+            there = self.fall(value)
+            if not abs(there - _LEVEL) > _NEAR * _LEVEL:  # found, or the fit failed
+                return
+            inside, outside = (inside, value) if there > _LEVEL else (value, outside)
+
+
+def _row(at: Estimate) -> dict[str, Any]:
+    reason = "" if at.converged else at.reason
+    return {"llf": at.llf, "converged": at.converged, "reason": reason, **at.params.to_dict()}
+
+
+def _default_values(tried: _Tried, bounds: tuple[float, float], points: int) -> np.ndarray:
+    """Within three standard errors, and inside the bounds; none for an estimate on its bound."""
+    if points < 3:
+        raise EstimationError(f"a profile needs at least 3 points, not {points}.")
+    if tried.centre in bounds:
+        return np.array([])
+    se = float(tried.best.bse[tried.name])
+    if not np.isfinite(se) or se <= 0:
+        raise EstimationError(
+            f"{tried.name} has no standard error to space the values by: give them, values=[...]."
+        )
+    grid, margin = tried.centre + se * np.linspace(-3, 3, points), 1e-3 * se
+    return grid[(grid > bounds[0] + margin) & (grid < bounds[1] - margin)]
+
+
+def _further(tried: _Tried, bounds: tuple[float, float], sign: int) -> list[float]:
+    """Values beyond those tried: towards a bound within three standard errors, or away from one."""
+    bound, other = bounds if sign < 0 else bounds[::-1]
+    if tried.centre == bound:
+        return []
+    if tried.centre == other:
+        width = max(1.0, abs(other)) if np.isinf(bound) else abs(bound - other)
+        steps = 1e-4 * width * 4.0 ** np.arange(_STEPS)
+        inside = other + sign * steps[steps < abs(bound - other)]
+        return [*inside, bound] if np.isfinite(bound) else [*inside]
+    se = float(tried.best.bse[tried.name])
+    if abs(bound - tried.centre) > 3 * se * (1 + 1e-3):
+        return []
+    last = tried.outwards(sign)[-1]
+    return [bound + share * (last - bound) for share in _SHARES]
+
+
+def _bounds(estimate: Estimate, name: str) -> tuple[float, float]:
+    """The ends of an entry's range; an end that is left out is none that a profile can reach."""
+    constraint = next(
+        p.constraint
+        for leaf, p in estimate.space.parameters.items()
+        if name in p.entry_names(leaf).ravel()
+    )
+    low, high = constraint.bounds()
+    return low, np.inf if getattr(constraint, "open_above", False) else high
 
 
 def _joint(estimate: Estimate) -> Estimate:
@@ -161,26 +303,3 @@ def _fit_at(
             solver=setting.solver,
             skip_hessian=not hessian,
         )
-
-
-def _values(estimate: Estimate, name: str, points: int) -> tuple[np.ndarray, tuple[float, float]]:
-    """Within three standard errors, and not beyond the bounds; and the bounds that cut it short."""
-    if points < 3:
-        raise EstimationError(f"a profile needs at least 3 points, not {points}.")
-    centre, se = float(estimate.params[name]), float(estimate.bse[name])
-    if not np.isfinite(se) or se <= 0:
-        raise EstimationError(
-            f"{name} has no standard error to space the values by: give them, values=[...]."
-        )
-    low, high = next(
-        p.constraint.bounds()
-        for leaf, p in estimate.space.parameters.items()
-        if name in p.entry_names(leaf).ravel()
-    )
-    margin = 1e-3 * se
-    grid = centre + se * np.linspace(-3, 3, points)
-    cut = (
-        low if grid[0] <= low + margin else -np.inf,
-        high if grid[-1] >= high - margin else np.inf,
-    )
-    return grid[(grid > low + margin) & (grid < high - margin)], cut
