@@ -1,5 +1,7 @@
 """Tests of hypotheses, of fit and between models: formulas written out anew, size and power."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +12,9 @@ from scipy import stats
 import pomdpfit as pf
 from pomdpfit.baselines import BusEngine
 from reference import nfxp
+from report_kinds import Kind
 from small_bus import MODEL, TRUTH, bus_fit, draw_panel, tables
-from small_hidden import hidden_fit
+from small_hidden import PRIOR, hidden_fit, hidden_panel
 
 LEVEL = 1e-4  # of every statistical statement below
 REPLICATIONS = 150
@@ -358,6 +361,185 @@ def test_vuong_refusals(full, quadratic):
         pf.vuong_test(full, quadratic, "hqic")
     with pytest.raises(pf.EstimationError, match="different data"):
         pf.vuong_test(full, bus_fit(draw_panel(1, agents=80)))
+
+
+def test_vuong_of_a_true_restriction_is_half_a_normal(full, panel):
+    """sum d is LR / 2 and sum d^2 nearly LR, so |z| = |N(0, 1)| / 2, above 1.96 in .01 %."""
+    held = bus_fit(panel, fixed={"RC": TRUTH["RC"]})
+    d = (full.llf_obs - held.llf_obs).sum(axis=1).to_numpy()
+    z = d.sum() / (np.sqrt(len(d)) * d.std())
+    ratio = pf.likelihood_ratio_test(held, full).statistic
+    # Scores' outer products of 80 agents are the information up to 4 sqrt(2 / 80) or so.
+    assert z == pytest.approx(np.sqrt(ratio) / 2, rel=0.6)
+    assert 2 * stats.norm.sf(2 * 1.96) == pytest.approx(1e-4, rel=0.2)
+    for pair in ((held, full), (full, held)):
+        with pytest.raises(pf.EstimationError, match=r"special case.*likelihood_ratio_test"):
+            pf.vuong_test(*pair)
+
+
+def written(model, panel, prior=PRIOR, free=(), restrictions=(), seed=0, **known):
+    """An estimate with drawn likelihoods, at a theta that was not searched for."""
+    grid = None if prior is None else pf.Linear(3)
+    x0 = {"x0": [0.5, 0.5]} if isinstance(prior, pf.CommonPrior) else {}
+    est = Kind(model, panel, {**known, **x0}, prior, grid, tuple(known)).written_down()
+    space = est.space.free(*free)
+    sizes = [
+        np.prod(p.constraint.free_shape(p.shape)) for p in space.parameters.values() if not p.fixed
+    ]
+    return dataclasses.replace(
+        est,
+        space=space,
+        terms=np.random.default_rng(seed).normal(size=est.terms.shape),
+        restrictions=tuple(restrictions),
+        dimension=int(sum(sizes)) - len(restrictions),
+    )
+
+
+def engine(**options):
+    return pf.models.EngineReplacement(**({"bins": 6, "increments": 3, "discount": 0.9} | options))
+
+
+ONE = [1.0, 0.0]
+GROUPS = ["north", "south"]
+NESTED = {
+    "a known prior in a common one": [(engine(), {}), (engine(), {"prior": pf.CommonPrior()})],
+    "a common prior in the agents' own": [
+        (engine(), {"prior": pf.CommonPrior()}),
+        (engine(), {"prior": pf.AgentPriors()}),
+    ],
+    "what groups share": [
+        (engine(), {}),
+        (pf.models.Grouped(engine(), GROUPS, own=["RC", "increment"]), {}),
+    ],
+    "what more groups share": [
+        (pf.models.Grouped(engine(), GROUPS, own=["RC"]), {}),
+        (pf.models.Grouped(engine(), GROUPS, own=["RC", "cost"]), {}),
+    ],
+    "a discount": [(engine(discount=0.95), {}), (engine(), {"free": ("discount",)})],
+    "a new engine's condition": [(engine(), {}), (engine(new="free"), {})],
+    "one condition": [(engine(conditions=1), {"prior": None}), (engine(), {})],
+    "the engine without conditions": [(MODEL, {"prior": None}), (engine(), {})],
+    "two conditions of three": [
+        (engine(), {"prior": pf.KnownPrior(ONE)}),
+        (engine(conditions=3), {"prior": pf.KnownPrior([*ONE, 0.0])}),
+    ],
+    "an equation": [
+        (engine(), {"restrictions": ["cost[good] = cost[bad]"]}),
+        (engine(), {}),
+    ],
+}
+APART = {
+    "other resets": [(engine(), {}), (engine(reset="increment"), {})],
+    "other discounts": [(engine(), {}), (engine(discount=0.95), {})],
+    "other known priors": [(engine(), {}), (engine(), {"prior": pf.KnownPrior(ONE)})],
+    "increments that differ": [
+        (MODEL, {"prior": None}),
+        (engine(), {"increment": np.array([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])}),
+    ],
+    "another discount beside": [
+        (engine(conditions=1, discount=0.95), {"prior": None}),
+        (engine(), {}),
+    ],
+    "values of one model": [(engine(), {"RC": 2.0}), (engine(), {"RC": 3.0, "stay": [0.9, 0.9]})],
+    "a restriction of what groups have": [
+        (engine(), {}),
+        (
+            pf.models.Grouped(engine(), GROUPS, own=["cost"]),
+            {"restrictions": ["RC = 2", "cost[south, bad] = 2 * cost[north, bad]"]},
+        ),
+    ],
+    "a Quadratic": [
+        (MODEL, {"prior": None}),
+        (Quadratic(bins=6, increments=3, discount=0.9), {"prior": None}),
+    ],
+}
+WITHOUT_A_LAW = {
+    "a common prior in the agents' own": "as many of them as agents",
+    "one condition": "choose_states",
+    "the engine without conditions": "choose_states",
+    "two conditions of three": "choose_states",
+}
+
+
+@pytest.fixture(scope="module")
+def grouped_panel():
+    return hidden_panel().with_groups(["south"] * 20 + ["north"] * 20, groups=GROUPS)
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_models_that_are_known_to_be_nested_have_no_vuong_test(name, grouped_panel):
+    """Whichever comes first; and no chi-square where there is none either."""
+    pair = [
+        written(model, grouped_panel, seed=k, **more)
+        for k, (model, more) in enumerate(NESTED[name])
+    ]
+    advice = WITHOUT_A_LAW.get(name, r"pf\.likelihood_ratio_test")
+    with pytest.raises(pf.EstimationError, match=f"first model is a special case.*{advice}"):
+        pf.vuong_test(*pair)
+    with pytest.raises(pf.EstimationError, match=f"second model is a special case.*{advice}"):
+        pf.vuong_test(*reversed(pair))
+    if name in WITHOUT_A_LAW:
+        with pytest.raises(pf.EstimationError, match=advice):
+            pf.likelihood_ratio_test(*pair)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_models_that_are_not_known_to_be_nested_have_one_that_says_what_it_presumes(
+    name, grouped_panel
+):
+    pair = [
+        written(model, grouped_panel, seed=k, **more) for k, (model, more) in enumerate(APART[name])
+    ]
+    found = pf.vuong_test(*pair)
+    d = (pair[0].terms - pair[1].terms).sum(axis=1)
+    assert found.statistic == pytest.approx(d.sum() / (np.sqrt(len(d)) * d.std()))
+    assert "presumes that neither model is a special case" in found.note
+
+
+def test_two_fits_that_differ_by_rounding_alone_have_no_vuong_test(full, quadratic):
+    """Other models that say the same, up to where their searches stopped; one model twice."""
+    noise = 1e-6 * np.random.default_rng(0).normal(size=full.terms.shape)
+    alike = dataclasses.replace(quadratic, terms=full.terms + noise)
+    with pytest.raises(pf.EstimationError, match="cannot be told apart"):
+        pf.vuong_test(full, alike)
+    again = bus_fit(full.panel, start={"RC": 2.5, "cost": 500.0})
+    with pytest.raises(pf.EstimationError, match="fits of one model under the same restrictions"):
+        pf.vuong_test(full, again)
+
+
+def test_models_that_fit_alike_are_said_to_in_all_but_a_twentieth_of_samples(full, quadratic):
+    """y is noise and its regressors are not of it: each model is right, each has its own slope."""
+    rng, N, said = np.random.default_rng(1), len(full.terms), []
+    for _ in range(100):
+        y, x, w = rng.normal(size=(3, N))
+        fits = [-0.5 * (y - (v @ y) / (v @ v) * v) ** 2 for v in (x, w)]
+        terms = [np.column_stack([fit, np.zeros(N)]) for fit in fits]
+        pair = [
+            dataclasses.replace(est, terms=t, dimension=1)
+            for est, t in zip((full, quadratic), terms, strict=True)
+        ]
+        said.append("hardly differ" in pf.vuong_test(*pair).note)
+    # At least 95 %, less four binomial standard errors.
+    assert np.mean(said) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / len(said))
+    assert "hardly differ" not in pf.vuong_test(*written_apart(full, quadratic)).note
+
+
+def written_apart(full, quadratic):
+    """The same two, of which the first fits each agent much better."""
+    rng = np.random.default_rng(2)
+    return full, dataclasses.replace(quadratic, terms=full.terms - 5 * rng.random(full.terms.shape))
+
+
+def test_a_restriction_on_a_bound_is_said_to_have_no_chi_square(grouped_panel):
+    """A new engine that is good for certain: the p-value of chi-square is an upper limit."""
+    small = written(engine(), grouped_panel, prior=pf.KnownPrior(ONE))
+    large = written(engine(), grouped_panel, prior=pf.CommonPrior())
+    large = dataclasses.replace(large, terms=small.terms + 0.1)
+    found = pf.likelihood_ratio_test(small, large)
+    assert "x0[good], x0[bad] on its bound" in found.note
+    inside = written(engine(), grouped_panel)
+    inside = dataclasses.replace(inside, terms=small.terms)
+    assert pf.likelihood_ratio_test(inside, large).note == ""
 
 
 # ---- chi-square test of fit ---------------------------------------------------------------------

@@ -13,7 +13,6 @@ from pomdpfit.cli._options import Debug, Json
 if TYPE_CHECKING:
     from pomdpfit._estimate import Estimate
 
-_VUONG = "It presumes that neither model is a special case of the other."
 _ALIKE = (
     "Both have the same parameters, but the model's code, its options or the prior differ: fit "
     "both with the same model for a likelihood ratio."
@@ -27,8 +26,8 @@ def compare(
 ) -> None:
     """Compare saved fits to the same data: a table, best AIC first, and a test of each pair.
 
-    Of two fits of the same model, where one holds what the other lets go, a likelihood-ratio test;
-    of different models Vuong's test.
+    Of two fits of which one is the other with more held, shared or known, a likelihood-ratio test;
+    of different models that are not nested Vuong's test.
     """
     if len(fits) < 2:
         raise Usage("a comparison needs at least two fits.")
@@ -75,7 +74,7 @@ def _test(first: str, second: str, loaded: "dict[str, Estimate]") -> dict[str, A
             text = "no test: two fits of one model, of which neither restricts the other."
         else:
             between, result = (first, second), vuong_test(loaded[first], loaded[second])
-            text = f"{result} {_VUONG}"
+            text = str(result)
             if same_parameters(loaded[first], loaded[second]):
                 text += f" {_ALIKE}"
     except EstimationError as error:

@@ -89,7 +89,7 @@ class Profile:
         ]
         for end, bound in zip((lower, upper), self.bounds, strict=True):
             if np.isfinite(bound) and end == bound:
-                fall = max(0.0, 2 * (self.llf - float(self.table.loc[bound, "llf"])))
+                fall = max(0.0, 2 * (self.llf - self.table["llf"].to_dict()[bound]))
                 lines.append(
                     f"{bound:.6g} is the parameter's bound: twice the fall is {fall:.3g} there, "
                     f"less than the {_LEVEL:.3g} that would reject it."
@@ -230,7 +230,8 @@ class _Tried:
 
 def _row(at: Estimate) -> dict[str, Any]:
     reason = "" if at.converged else at.reason
-    return {"llf": at.llf, "converged": at.converged, "reason": reason, **at.params.to_dict()}
+    values = {str(name): value for name, value in at.params.items()}
+    return {"llf": at.llf, "converged": at.converged, "reason": reason, **values}
 
 
 def _default_values(tried: _Tried, bounds: tuple[float, float], points: int) -> np.ndarray:

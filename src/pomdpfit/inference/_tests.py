@@ -3,13 +3,22 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import chdtri, ndtr
 
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import difference, panel_fingerprint
 from pomdpfit._test_result import TestResult, chi_square_p
+from pomdpfit.inference._nested import (
+    nested,
+    same_model,
+    same_restrictions,
+    values_on_bounds,
+    without_chi_square,
+)
+
+_ALIKE = 1e-6  # of the sum of squares of the agents' differences, which estimation leaves near one
 
 
 def refuse_different_data(estimates: Sequence[Estimate]) -> None:
@@ -37,6 +46,9 @@ def refuse_unfinished(estimate: Estimate, name: str) -> None:
 def likelihood_ratio_test(restricted: Estimate, full: Estimate) -> TestResult:
     """2 (l_full - l_restricted), chi-square in the number of restrictions; for joint estimates."""
     refuse_different_data([restricted, full])
+    why = without_chi_square(restricted, full)
+    if why:
+        raise EstimationError(f"the restricted model is a special case of the full one: {why}.")
     for name, estimate in (("restricted", restricted), ("full", full)):
         if estimate.information.first is not None:
             raise EstimationError(
@@ -60,6 +72,11 @@ def likelihood_ratio_test(restricted: Estimate, full: Estimate) -> TestResult:
     note = ""
     if full.on_boundary or restricted.on_boundary:
         note = "A parameter is on its boundary, so the p-value is only approximate."
+    elif ends := values_on_bounds(restricted, full):
+        note = (
+            f"The restriction puts {', '.join(ends)} on its bound, where the ratio's law is a "
+            "mixture of chi-squares with fewer degrees of freedom: the p-value is an upper limit."
+        )
     hypothesis = "; ".join([*restricted.restrictions, *restricted.fixed]) or "the restricted model"
     statistic = max(statistic, 0.0)
     p = chi_square_p(statistic, df)
@@ -102,24 +119,60 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
     return TestResult("Score test", hypothesis, statistic, df, chi_square_p(statistic, df))
 
 
+def _refuse_nested(first: Estimate, second: Estimate) -> None:
+    """Raise where one model is known to be a special case of the other, with what to do instead."""
+    if same_model(first, second) and same_restrictions(first, second):
+        raise EstimationError(
+            "both are fits of one model under the same restrictions: they cannot be told apart. "
+            "Compare their log-likelihoods."
+        )
+    for small, large, words in (
+        (first, second, "first model is a special case of the second"),
+        (second, first, "second model is a special case of the first"),
+    ):
+        why = without_chi_square(small, large)
+        if nested(small, large):
+            why = "use pf.likelihood_ratio_test(restricted, full), of joint fits, instead"
+        if why:
+            raise EstimationError(
+                f"the {words}, and Vuong's statistic of nested models is not normal: {why}."
+            )
+
+
 def vuong_test(first: Estimate, second: Estimate, correction: str | None = None) -> TestResult:
     """Which of two models that are not nested lies nearer to the truth, by agents' likelihoods.
 
     z = sum_i d_i / (sqrt(N) sd(d)), d_i = l_1i - l_2i; positive if the first is nearer.
     `correction` "aic" or "bic" takes the difference in the number of parameters into account.
+
+    Of nested models z is not normal: with one restriction that is true it is half the absolute
+    value of a normal variable, and |z| > 1.96 in .01 % of samples. They are refused where the
+    package knows that they are nested, which it does of restrictions, groups, priors and ready
+    models with fewer hidden states; of other models it is for you to know. Models that fit alike
+    are refused, and the note says where they hardly differ.
     """
     refuse_different_data([first, second])
+    _refuse_nested(first, second)
     gap = (first.terms - second.terms).sum(axis=1)
     N, k = len(gap), first.df_model - second.df_model
     penalties = {None: 0.0, "aic": float(k), "bic": 0.5 * k * np.log(first.nobs)}
     if correction not in penalties:
         raise EstimationError(f"correction must be None, 'aic' or 'bic', not {correction!r}.")
-    spread = gap.std()
-    if N < 2 or spread <= 1e-10 * max(1.0, np.abs(first.terms).max()):
+    spread, apart = gap.std(), float(((gap - gap.mean()) ** 2).sum())
+    if N < 2 or apart <= _ALIKE or spread <= 1e-10 * np.abs(first.terms).max():
         raise EstimationError(
             "the two models give every agent the same likelihood: they cannot be told apart."
         )
     statistic = float((gap.sum() - penalties[correction]) / (np.sqrt(N) * spread))
     note = "Positive: the first is nearer." if statistic > 0 else "Negative: the second is nearer."
+    note += " It presumes that neither model is a special case of the other."
+    # Of well specified models that fit alike the sum has a law below this chi-square (Vuong 1989).
+    chance = float(chdtri(first.df_model + second.df_model, 0.05))
+    if apart < chance:
+        note += (
+            f" The agents' log-likelihoods hardly differ (sum of squares {apart:.3g}; estimation "
+            f"alone explains up to {chance:.3g}): both may be one and the same law, and then the "
+            "p-value does not hold."
+        )
     p = float(2 * ndtr(-abs(statistic)))
     return TestResult("Vuong test", "equal distance to the truth", statistic, None, p, note)
