@@ -168,7 +168,8 @@ def profile_likelihood(
         raise EstimationError(
             f"no fit of the profile converged. At {name} = {value:.6g}: {row['reason']}"
         )
-    table = pd.DataFrame.from_dict(tried.rows, orient="index").sort_index().rename_axis(name)
+    table = pd.DataFrame.from_dict(tried.rows, orient="index").infer_objects()
+    table = table.sort_index().rename_axis(name)
     return Profile(name, tried.centre, best.llf, table, bounds)
 
 

@@ -75,14 +75,14 @@ def serial_table(residuals: Float[np.ndarray, "N T"], panel: Panel, lags: int = 
     lengths = panel.present.sum(axis=1)
     rows = [_statistics(e[:n], lags) for e, n in zip(residuals, lengths, strict=True)]
     index = pd.Index(panel.agents, name="agent", tupleize_cols=False)
-    columns = ["residuals", "durbin_watson", "ljung_box", "df", "p_value"]
+    columns = ["residuals", "durbin_watson", "ljung_box", "p_value", "df"]
     return pd.DataFrame(rows, index, columns)
 
 
-def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float, int, float]:
+def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float, float, int]:
     here = np.isfinite(e)
     n = int(here.sum())
-    nothing = n, np.nan, np.nan, 0, np.nan
+    nothing = n, np.nan, np.nan, np.nan, 0
     if n <= lags + 1:
         return nothing
     e = np.where(here, e - e[here].mean(), 0.0)
@@ -98,5 +98,5 @@ def _statistics(e: Float[np.ndarray, "T"], lags: int) -> tuple[int, float, float
     known = pairs > 0
     box, df = float(n * (n + 2) * (r[known] ** 2 / pairs[known]).sum()), int(known.sum())
     if df == 0:
-        return n, watson, np.nan, 0, np.nan
-    return n, watson, box, df, chi_square_p(box, df)
+        return n, watson, np.nan, np.nan, 0
+    return n, watson, box, chi_square_p(box, df), df
