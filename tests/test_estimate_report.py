@@ -10,12 +10,13 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 import pomdpfit as pf
 from pomdpfit.report import Explorer, Report, Section, Slice, render
 from pomdpfit.report.estimate._fit import residuals_of
-from pomdpfit.report.estimate._reproduce import model_call
+from pomdpfit.report.estimate._reproduce import code_of
 from small_bus import bus_fit, draw_panel
 from small_hidden import ENGINE, EVIL, EVIL_ENGINE, GRID, PRIOR, hidden_fit, hidden_panel
 from test_report import Page
@@ -101,8 +102,16 @@ def test_what_is_needed_to_get_it_again_is_there(html, estimate):
     assert pf.__version__ in text
     assert "pf.fit(Evil(" in text
     assert "seed=0" in text
-    assert "stay[good]=0.85" in text
+    assert "fixed={'stay': [0.85, 0.95]" in text
     assert np.__version__ in text
+
+
+def test_the_call_can_be_pasted_and_gives_the_same_estimate(html, estimate):
+    (call,) = [code for code in Page(html).texts["code"] if code.strip().startswith("pf.fit(")]
+    names = {"pf": pf, "panel": estimate.panel, "Evil": type(estimate.model)}
+    again = eval(" ".join(call.split()), names)
+    pd.testing.assert_frame_equal(again.to_frame(), estimate.to_frame(), check_exact=True)
+    pd.testing.assert_frame_equal(again.starts, estimate.starts, check_exact=True)
 
 
 def test_the_same_estimate_gives_the_same_bytes_but_for_the_clock(html, estimate, tmp_path):
@@ -342,7 +351,6 @@ def test_a_model_is_told_as_it_was_made_also_where_it_was_loaded():
     """Texts that come from a file are equal to the defaults without being the same objects."""
     reset = "".join(["at_", "zero"])
     model = pf.models.EngineReplacement(bins=12, discount=0.95, reset=reset)
-    assert model_call(model) == "EngineReplacement(bins=12, discount=0.95)"
-    assert model_call(pf.models.Tiger()) == "Tiger()"
-    assert eval(model_call(model), vars(pf.models)) == model
-    assert model_call(None) == "None"
+    assert code_of(model) == "pf.models.EngineReplacement(bins=12, discount=0.95)"
+    assert code_of(pf.models.Tiger()) == "pf.models.Tiger()"
+    assert eval(code_of(model)) == model

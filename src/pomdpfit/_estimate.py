@@ -31,7 +31,8 @@ _NEAR = 2.0  # standard errors from a bound within which a normal interval is do
 class Estimate:
     """Parameters, their uncertainty, the other maxima, and what there is to doubt.
 
-    `modes` has a row for each maximum found, `starts` one for each starting point. `converged` and
+    `modes` has a row for each maximum found, `starts` one for each starting point. `arguments` are
+    those of `pf.fit`, as they were given, beside model, panel and means. `converged` and
     `on_boundary` are separate: an estimate can be a true maximum that lies on a bound, and then the
     entries in `boundary` have no standard errors.
     """
@@ -60,6 +61,7 @@ class Estimate:
     seconds: float = 0.0
     version: str = ""
     model_mark: str = dataclasses.field(repr=False, default="")  # by which its model is known again
+    arguments: dict[str, Any] = dataclasses.field(repr=False, default_factory=dict)
 
     # ---- where it is -----------------------------------------------------------------------
 

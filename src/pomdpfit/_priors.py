@@ -1,12 +1,14 @@
 """Priors: the belief P(s | z0) with which each agent starts."""
 
 import abc
+import contextlib
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
@@ -54,16 +56,38 @@ class AbstractPrior(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class KnownPrior(AbstractPrior):
-    """x0 is known: one belief for all, one row an agent, or a mapping from agent to belief."""
+    """x0 is known: one belief for all, one row an agent, or a mapping from agent to belief.
+
+    A list, a tuple, an array or a Series of the same numbers is the same prior. A data frame whose
+    index names the agents is read by these names, and by position where its rows are only counted.
+    """
 
     belief: ArrayLike | Sequence | Mapping[Hashable, ArrayLike]
 
+    def __post_init__(self) -> None:
+        """One belief becomes a tuple, rows become an array; what is no number is refused later."""
+        belief: Any = self.belief
+        if isinstance(belief, pd.DataFrame) and not isinstance(belief.index, pd.RangeIndex):
+            if not belief.index.is_unique:
+                twice = belief.index[belief.index.duplicated()][0]
+                raise ModelError(f"the known prior has two rows for agent {twice!r}: keep one.")
+            belief = dict(zip(belief.index, belief.to_numpy(), strict=True))
+        elif not isinstance(belief, Mapping):
+            with contextlib.suppress(TypeError, ValueError):
+                rows = np.asarray(belief, dtype=float)
+                rows = rows[0] if rows.ndim == 2 and len(rows) == 1 else rows
+                belief = tuple(rows.tolist()) if rows.ndim == 1 else rows
+        object.__setattr__(self, "belief", belief)
+
+    def rows(self, agents: Sequence[Hashable]) -> Float[np.ndarray, "#N S"]:
+        """The beliefs of these agents, or one row for all."""
+        if isinstance(self.belief, Mapping):
+            return _as_numbers([_of_agent(self.belief, agent) for agent in agents])
+        return np.atleast_2d(_as_numbers(self.belief))
+
     def data(self, agents: Sequence[Hashable], states: int) -> Float[Array, "#N S"]:
         """The beliefs, refused (never renormalised) if they are off the simplex."""
-        if isinstance(self.belief, Mapping):
-            belief = _as_numbers([_of_agent(self.belief, agent) for agent in agents])
-        else:
-            belief = np.atleast_2d(_as_numbers(self.belief))
+        belief = self.rows(agents)
         if belief.ndim != 2 or belief.shape[1] != states or len(belief) not in {1, len(agents)}:
             raise ModelError(
                 f"a known prior needs shape ({states},) or ({len(agents)}, {states}) here, but it "
@@ -92,11 +116,15 @@ class KnownPrior(AbstractPrior):
 
 
 def _of_agent(belief: Mapping[Hashable, ArrayLike], agent: Hashable) -> ArrayLike:
-    """The belief of an agent; a part (agent, k) of one that was split at a gap may have its."""
-    if agent in belief:
-        return belief[agent]
-    if isinstance(agent, tuple) and len(agent) == 2 and agent[0] in belief:
-        return belief[agent[0]]
+    """The belief of an agent; a part (agent, k) of one that was split at a gap may have its.
+
+    Files name agents in text: where no number 7 is listed, "7" is that agent.
+    """
+    whole = agent[:1] if isinstance(agent, tuple) and len(agent) == 2 else ()
+    for name in (agent, *whole):
+        for spelling in (name, str(name)):
+            if spelling in belief:
+                return belief[spelling]
     raise ModelError(f"the known prior has no belief for agent {agent!r}.")
 
 

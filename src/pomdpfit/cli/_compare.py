@@ -35,7 +35,7 @@ def compare(
     from pomdpfit.storage import load
 
     prepare()
-    names = _names(fits)
+    names = names_of(fits)
     loaded = {name: load(path) for name, path in zip(names, fits, strict=True)}
     table = side_by_side(**loaded).rename_axis("fit")
     tests = [
@@ -49,7 +49,7 @@ def compare(
         typer.echo(f"\n{test['between'][0]} and {test['between'][1]}: {test['text']}")
 
 
-def _names(fits: list[Path]) -> list[str]:
+def names_of(fits: list[Path]) -> list[str]:
     """Names of the files, or their paths where two have the same."""
     stems = [path.stem for path in fits]
     names = stems if len(set(stems)) == len(stems) else [str(path) for path in fits]

@@ -47,7 +47,7 @@ def design(
             "periods; repeatable.",
         ),
     ] = None,
-    estimator: Estimator = "joint",
+    estimator: Estimator = None,
     prior: PriorText = None,
     fix: Fix = None,
     free: Free = None,
@@ -55,7 +55,7 @@ def design(
     z0: Annotated[int, typer.Option(min=0, help="The first observation of every agent.")] = 0,
     seed: Seed = 0,
     grid: GridText = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Where to save the study.")] = Path("design.json"),
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it too: .png, .svg or .pdf.")

@@ -8,9 +8,10 @@ import typer
 # ---- what is estimated -------------------------------------------------------------------------
 
 Estimator = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="NAME", help="What is maximised, and how: two-stage, joint or policy-gradient."
+        metavar="NAME",
+        help="What is maximised, and how: joint (if not given), two-stage or policy-gradient.",
     ),
 ]
 Fix = Annotated[
@@ -31,7 +32,7 @@ Constraint = Annotated[
 Starts = Annotated[
     int | None, typer.Option(min=1, help="Starting points; 5 with hidden states, else 1.")
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; this one if not given.")]
 
 # ---- what is kept ------------------------------------------------------------------------------
 

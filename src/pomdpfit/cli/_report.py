@@ -26,12 +26,14 @@ def report(
 ) -> None:
     """Write a self-contained HTML page: estimates, maxima, beliefs, policy, fit, doubts."""
     require_folder(out)
+    from pomdpfit.cli._compare import names_of
     from pomdpfit.cli._saved import load_fit_or_warn
     from pomdpfit.storage import load
 
     prepare()
     estimate = load_fit_or_warn(fit, model)
-    others = {path.stem: load(path) for path in other or ()}
+    further = other or []
+    others = {n: load(path) for n, path in zip(names_of(further), further, strict=True)}
     page = estimate.report(out, title=title, others=others, rank=rank)
     if json:
         print_json({"out": page})

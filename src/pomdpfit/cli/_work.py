@@ -35,11 +35,11 @@ class Work:
 
     spec: Specification
     panel: Panel
-    estimator: AbstractEstimator
+    estimator: AbstractEstimator | None
     grid: AbstractScheme | None
     starts: int | None
     seed: int
-    jobs: int
+    jobs: int | None
     kept: Kept
     out: Path
 

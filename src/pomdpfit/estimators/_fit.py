@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
 from pomdpfit._batch import chosen_width
 from pomdpfit._errors import (
@@ -17,7 +18,7 @@ from pomdpfit._errors import (
     SolveError,
 )
 from pomdpfit._estimate import Estimate
-from pomdpfit._fingerprint import model_fingerprint
+from pomdpfit._fingerprint import fingerprint
 from pomdpfit._fixed import split_fixed
 from pomdpfit._identical_states import warn_of_identical_states
 from pomdpfit._log_likelihood import AbstractLikelihood
@@ -76,13 +77,13 @@ def fit(
     constraints  linear equations such as "cost[good] = cost[bad]"
     n_jobs       processes for the starts, as in `bootstrap`; `seed` draws them
     batch        in one process: how many starts one compiled program answers side by side. If not
-                 given: 1 on a CPU (a program for batches takes longer to compile than it saves)
-                 and with a checkpoint; on other devices as many as memory holds
+                 given: 1 on a CPU (a program for batches takes longer to compile than it saves);
+                 on other devices as many as memory holds
     skip_hessian no second derivatives, which cost two gradients a parameter: standard errors are
                  then those of outer products, and that this is a maximum rests on the gradient
     checkpoint   a folder that keeps climbs, finished and under way: after an interruption the same
-                 call goes on from there, to the same estimate; other data, model or options are
-                 refused
+                 call goes on from there, to the same estimate (but for the last digits where
+                 starts are answered in batches); other data, model or options are refused
     progress     shown on the standard error if not given: a bar on a terminal or in a notebook,
                  elsewhere a line each ten seconds once the fit has lasted for five. False for
                  silence, or a callback that receives (what, done, total)
@@ -108,12 +109,17 @@ def fit(
             f"(--free NAME): {', '.join(held)}."
         )
     paths = starting_points(likelihood, restrictions, start, starts, seed)
-    if batch is None and checkpoint is not None:
-        batch = 1  # what a batch answers depends on its members, who differ after a resumption
     width = chosen_width(likelihood, len(paths), n_jobs, batch)
-    asked = {"start": start, "starts": starts, "fixed": fixed or {}, "free": free}
-    asked |= {"constraints": constraints, "seed": seed, "batch": width}
-    kept = open_search(checkpoint, setting, asked, tell)
+    given = {"start": start, "starts": starts, "fixed": fixed or {}, "free": list(free)}
+    given |= {"constraints": [constraints] if isinstance(constraints, str) else list(constraints)}
+    given |= {"seed": int(seed), "batch": batch}
+    kept = None
+    if checkpoint is not None:  # defaults are the same as what they stand for
+        used = dataclasses.replace(setting, grid=getattr(likelihood, "grid", grid))
+        own = isinstance(starts, Mapping | Sequence)
+        asked = {**given, "start": {**model.example(), **(start or {})}, "batch": width}
+        asked |= {"starts": starts if own else len(paths)}
+        kept = open_search(checkpoint, used, asked, tell)
     drawn = lambda: draw_starts(space, paths[0].theta, 1, seed, restrictions)[0]
     warn_of_identical_states(likelihood, paths[0].theta, drawn)
     names = Naming()
@@ -137,14 +143,26 @@ def fit(
         fixed=tuple(fixed or ()),
         freed=tuple(free),
         seed=seed,
+        arguments=plain(given | {"skip_hessian": skip_hessian}),
         seconds=time.perf_counter() - began,
         version=__version__,
-        model_mark=model_fingerprint(model),
+        model_mark=fingerprint(model),
     )
     tell("standard errors", 1, 1)
     for doubt in estimate.doubts:
         warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past long_running
     return estimate
+
+
+def plain(value: Any) -> Any:
+    """Arguments as they were given, in lists, texts and numbers alone."""
+    if isinstance(value, Mapping | pd.Series):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, str | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return np.asarray(value).tolist()
 
 
 def prepare(

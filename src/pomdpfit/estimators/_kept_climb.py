@@ -4,7 +4,7 @@ import time
 from pathlib import Path as FilePath
 from typing import Any
 
-from pomdpfit._fingerprint import theta_fingerprint
+from pomdpfit._fingerprint import fingerprint
 from pomdpfit._types import Theta
 from pomdpfit._write import write_atomically
 from pomdpfit.estimators._climb_file import climb_bytes, read_climb, read_record, record_bytes
@@ -28,7 +28,7 @@ class KeptClimb:
 
     def found(self, theta: Theta, size: int) -> Climb | None:
         """The climb from theta over so many entries, if it was finished."""
-        self._begins = theta_fingerprint(theta)
+        self._begins = fingerprint(theta)
         if self._done.exists():
             return read_climb(self._done, self._begins, size)
         if self._begun.exists():

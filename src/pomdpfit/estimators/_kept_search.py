@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-import numpy as np
-
 from pomdpfit._checkpoint import open_checkpoint
-from pomdpfit._fingerprint import setting_fingerprint, theta_fingerprint
+from pomdpfit._fingerprint import fingerprint, setting_fingerprint
 from pomdpfit._progress import RESUMED, Progress
 from pomdpfit._setting import Setting
 from pomdpfit.estimators._kept_climb import KeptClimb
@@ -35,24 +33,11 @@ class KeptSearch:
 
 
 def open_search(
-    checkpoint: str | FilePath | None, setting: Setting, asked: Mapping[str, Any], tell: Progress
-) -> KeptSearch | None:
-    """The checkpoint, if there is to be one, of a fit with these arguments."""
-    if checkpoint is None:
-        return None
-    manifest = setting_fingerprint(setting) | {name: spelled(v) for name, v in asked.items()}
+    checkpoint: str | FilePath, setting: Setting, asked: Mapping[str, Any], tell: Progress
+) -> KeptSearch:
+    """The checkpoint of a fit with these arguments."""
+    manifest = setting_fingerprint(setting) | {n: fingerprint(v) for n, v in asked.items()}
     kept = KeptSearch(open_checkpoint(FilePath(checkpoint), manifest, "fit"))
     if found := kept.told():
         tell(f"{RESUMED}{found}", 1, 1)
     return kept
-
-
-def spelled(value: Any) -> Any:
-    """An argument as JSON, arrays by their hashes."""
-    if value is None or isinstance(value, int | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): spelled(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [spelled(part) for part in value]
-    return theta_fingerprint({"": np.asarray(value, dtype=float)})

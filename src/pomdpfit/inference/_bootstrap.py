@@ -17,7 +17,7 @@ from pomdpfit._engine import find_engine
 from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError, PomdpfitError
 from pomdpfit._estimate import Estimate
-from pomdpfit._fingerprint import setting_fingerprint, theta_fingerprint
+from pomdpfit._fingerprint import fingerprint, setting_fingerprint
 from pomdpfit._parallel import run_as_finished
 from pomdpfit._progress import RESUMED, Progress, callback, long_running, silent, with_keywords
 from pomdpfit._restrictions import Restrictions
@@ -209,7 +209,7 @@ def _manifest(estimate: Estimate, parametric: bool, seed: int, chunk: int, batch
     """All that the replicates depend on."""
     return {
         **setting_fingerprint(estimate.setting),
-        "estimate": theta_fingerprint(estimate.theta),
+        "estimate": fingerprint(estimate.theta),
         "restrictions": "; ".join(estimate.restrictions),
         "parametric": parametric,
         "seed": seed,

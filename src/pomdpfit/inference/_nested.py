@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pomdpfit._estimate import Estimate
-from pomdpfit._fingerprint import model_fingerprint
+from pomdpfit._fingerprint import fingerprint, prior_fingerprint
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AgentPriors, CommonPrior, KnownPrior
 from pomdpfit._types import ArrayLike, Float
@@ -25,7 +25,7 @@ def same_model(first: Estimate, second: Estimate) -> bool:
     A model of one's own that was not handed over is known by the fingerprint that `fit` took of
     it; a fit that was saved without one by its parameters.
     """
-    if model_fingerprint(first.setting.prior) != model_fingerprint(second.setting.prior):
+    if _prior(first) != _prior(second):
         return False
     marks = {_mark(first), _mark(second)}
     return len(marks) == 1 or ("" in marks and same_parameters(first, second))
@@ -217,7 +217,11 @@ def _mark(estimate: Estimate) -> str:
     """The fingerprint of the model at hand, or that of the fit where there is none."""
     if estimate.model is None:
         return estimate.model_mark
-    return model_fingerprint(estimate.model)
+    return fingerprint(estimate.model)
+
+
+def _prior(estimate: Estimate) -> str:
+    return prior_fingerprint(estimate.setting.prior, estimate.panel)
 
 
 def _described(space: ParameterSpace) -> dict[str, tuple]:

@@ -24,7 +24,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("modes", "starts"), pd.DataFrame),
     "agent_priors": pd.DataFrame | None,
     "result": Result,
-    "theta": dict,
+    **dict.fromkeys(("theta", "arguments"), dict),
 }
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pomdpfit._checkpoint import open_checkpoint
 from pomdpfit._errors import EstimationError
-from pomdpfit._fingerprint import model_fingerprint, theta_fingerprint
+from pomdpfit._fingerprint import fingerprint
 from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
 from pomdpfit._parallel import run_as_finished
 from pomdpfit._priors import AbstractPrior
@@ -20,7 +20,6 @@ from pomdpfit._types import ArrayLike, Theta
 from pomdpfit._version import __version__
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._joint import Joint
-from pomdpfit.estimators._kept_search import spelled
 from pomdpfit.solvers import AbstractSolver
 from pomdpfit.studies._collect import collected
 from pomdpfit.studies._study import Cell, Study
@@ -83,7 +82,8 @@ def design(
             raise EstimationError(f"{name} must be a whole number of at least {lowest}: {value!r}.")
     estimator = Joint() if estimator is None else estimator
     first = (int(z0),) if isinstance(z0, int | np.integer) else tuple(int(z) for z in z0)
-    held = {"fixed": dict(fixed or {}), "free": tuple(free), "constraints": constraints}
+    texts = (constraints,) if isinstance(constraints, str) else tuple(constraints)
+    held = {"fixed": dict(fixed or {}), "free": tuple(free), "constraints": texts}
     means = {"prior": prior, "grid": grid, "solver": solver}
     theta = {name: np.asarray(leaf, dtype=float) for name, leaf in theta.items()}
     study = Study(model, theta, means, held, estimator, starts, skip_hessian, first, seed)
@@ -210,11 +210,11 @@ def _information(
 def _manifest(study: Study, chunk: int) -> dict[str, Any]:
     """All that a replication depends on; agents, periods and replications may grow."""
     return {
-        "model": model_fingerprint(study.model),
-        "theta": theta_fingerprint(study.theta),
-        **{name: model_fingerprint(value) for name, value in study.means.items()},
-        "estimator": model_fingerprint(study.estimator),
-        **{name: spelled(value) for name, value in study.held.items()},
+        "model": fingerprint(study.model),
+        "theta": fingerprint(study.theta),
+        **{name: fingerprint(value) for name, value in study.means.items()},
+        "estimator": fingerprint(study.estimator),
+        **{name: fingerprint(value) for name, value in study.held.items()},
         "z0": list(study.z0),
         "starts": int(study.starts),
         "skip_hessian": study.skip_hessian,
