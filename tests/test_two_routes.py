@@ -71,6 +71,29 @@ def test_the_command_line_finds_what_python_finds_to_the_last_digit(here, hidden
     assert "Vuong" not in told
 
 
+class Asked(Exception):
+    """What was to be known is known."""
+
+
+def test_starts_are_answered_alike_with_and_without_a_checkpoint(here, hidden, monkeypatch):
+    """One by one or in batches, as the device has it; a command always has a checkpoint."""
+    asked = []
+
+    def chosen(likelihood, climbs, n_jobs, batch):
+        asked.append((climbs, n_jobs, batch))
+        raise Asked
+
+    monkeypatch.setattr("pomdpfit.estimators._fit.chosen_width", chosen)
+    for options in ({}, {"checkpoint": "kept"}):
+        with pytest.raises(Asked):
+            hidden_fit(hidden, starts=3, **options)
+    (here / "engine.toml").write_text(STUDY)
+    hidden.to_frame().to_csv("panel.csv", index=False)
+    words = ["engine.toml", "panel.csv", *COLUMNS, "--prior", "known:0.5,0.5", "--starts", "3"]
+    CliRunner().invoke(app, ["fit", *words, "--grid", "smooth:5"])
+    assert asked == [(3, None, None)] * 3
+
+
 def test_a_command_has_the_defaults_of_the_function_behind_it():
     """None, and a flag that is not set, leave it to the function."""
     compared, left = 0, (None, False, inspect.Parameter.empty)
