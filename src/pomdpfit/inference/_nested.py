@@ -129,7 +129,7 @@ def _image(small: Estimate, large: Estimate) -> Float[np.ndarray, "n m+1"] | Non
 
 def _known_prior(small: Estimate, large: Estimate) -> dict[str, ArrayLike] | None:
     """What a prior of `small` fixes of that of `large`; None if the one is no case of the other."""
-    if model_fingerprint(small.setting.prior) == model_fingerprint(large.setting.prior):
+    if _prior(small) == _prior(large):
         return {}
     belief = _one_belief(small)
     if isinstance(large.setting.prior, CommonPrior) and belief is not None:
@@ -169,7 +169,7 @@ def _kept_apart(small: Estimate, large: Estimate) -> tuple[set, dict[str, ArrayL
         return None
     if hasattr(less, "default_discount"):
         less, more = (_with(model, default_discount=0.0) for model in (less, more))
-    return (own, law) if model_fingerprint(less) == model_fingerprint(more) else None
+    return (own, law) if fingerprint(less) == fingerprint(more) else None
 
 
 def _with(model: Any, **fields: Any) -> Any:
