@@ -92,6 +92,10 @@ class IdentificationWarning(UserWarning):
     """The model cannot tell two of its hidden states apart; the message names them."""
 
 
+class InferenceWarning(UserWarning):
+    """Standard errors rest on too few agents, or are missing; the message says why."""
+
+
 class MissingExtraError(PomdpfitError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 

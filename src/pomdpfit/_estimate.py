@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from pomdpfit import _labels
-from pomdpfit._errors import EstimationError, Result
+from pomdpfit._errors import EstimationError, InferenceWarning, Result
 from pomdpfit._log_likelihood import LogLikelihood
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
@@ -21,6 +22,7 @@ from pomdpfit._summary import Summary
 from pomdpfit._summary_parts import facts_of, notes_of
 from pomdpfit._test_result import TestResult
 from pomdpfit._types import Float
+from pomdpfit.inference._few_agents import error_notes, spanned, too_few, why_missing
 from pomdpfit.inference._functions import value_and_slope, wald_test
 from pomdpfit.inference._information import Information, known_variances
 
@@ -143,20 +145,39 @@ class Estimate:
 
     # ---- uncertainty -----------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def cov_type(self) -> str:
-        """The covariance behind `bse`: hessian, the stacked sandwich of two stages, or opg."""
+        """The covariance behind `bse`: hessian, the stacked sandwich of two stages, or opg.
+
+        After two stages the hessian too (Murphy and Topel's form) where there are fewer than two
+        agents with scored rows for each free parameter; opg where the Hessian was skipped.
+        """
         if self.information.hessian is None:
             return "opg"
-        return "hessian" if self.information.first is None else "sandwich"
+        joint = self.information.first is None
+        return "hessian" if joint or too_few(self) else "sandwich"
 
     def cov_params(self, kind: Any = None) -> pd.DataFrame:
         """The covariance of the free entries; full rank.
 
         kind: "hessian", "opg", "sandwich" (clustered by agent), after two stages "uncorrected"; or
         a bootstrap of this estimate. By default `cov_type`. Not a number where an agent's own
-        prior was estimated: theory has no standard errors for that; a bootstrap does.
+        prior was estimated: theory has no standard errors for that; a bootstrap does. Nor are outer
+        products of no more agents than parameters. What there is to say of few agents
+        (`covariance_notes`) is an `InferenceWarning`.
         """
+        self._warn(kind)
+        return self._covariance(kind)
+
+    def covariance_notes(self, kind: Any = None) -> tuple[str, ...]:
+        """What must be said beside standard errors of this kind where there are few agents."""
+        return error_notes(self, kind)
+
+    def _warn(self, kind: Any) -> None:
+        for note in self.covariance_notes(kind):
+            warnings.warn(note, InferenceWarning, stacklevel=3)
+
+    def _covariance(self, kind: Any = None) -> pd.DataFrame:
         names = list(self.information.names)
         if kind is not None and not isinstance(kind, str):
             told = getattr(kind, "estimate", None)
@@ -166,15 +187,20 @@ class Estimate:
                     f"another estimate (nor {type(kind).__name__} of another sort)."
                 )
             return kind.cov_params().loc[names, names]
-        matrix = self.information.covariance(self.cov_type if kind is None else kind)
-        if self.incidental:
+        used = self.cov_type if kind is None else kind
+        matrix = self.information.covariance(used)
+        if self.incidental or (used == "opg" and not spanned(self)):
             matrix = np.full_like(matrix, np.nan)
         return pd.DataFrame(matrix, names, names)
 
     def standard_errors(self, kind: Any = None) -> pd.Series:
         """Of all entries in `params`: derived ones follow, those on a boundary have none."""
+        self._warn(kind)
+        return self._errors(kind)
+
+    def _errors(self, kind: Any = None) -> pd.Series:
         J = self.information.jacobian
-        cov, unknown = known_variances(J, self.cov_params(kind).to_numpy())
+        cov, unknown = known_variances(J, self._covariance(kind).to_numpy())
         variance = np.einsum("np,pq,nq->n", J, cov, J)
         variance = np.where(unknown, np.nan, variance)
         variance = np.where((variance > 0) | ~np.isfinite(variance), variance, np.nan)
@@ -185,7 +211,12 @@ class Estimate:
     @functools.cached_property
     def bse(self) -> pd.Series:
         """Standard errors."""
-        return self.standard_errors()
+        self._warn(None)
+        return self._default_errors
+
+    @functools.cached_property
+    def _default_errors(self) -> pd.Series:
+        return self._errors()
 
     @property
     def tvalues(self) -> pd.Series:
@@ -206,7 +237,11 @@ class Estimate:
 
     def conf_int(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
         """Normal intervals; see `doubts` for entries near a bound."""
-        half = ndtri(1 - alpha / 2) * self.standard_errors(kind)
+        self._warn(kind)
+        return self._interval(alpha, kind)
+
+    def _interval(self, alpha: float, kind: Any) -> pd.DataFrame:
+        half = ndtri(1 - alpha / 2) * self._errors(kind)
         return pd.DataFrame({"lower": self.params - half, "upper": self.params + half})
 
     def _bounds(self) -> dict[str, tuple[float, float]]:
@@ -222,7 +257,7 @@ class Estimate:
         """Entries within two standard errors of a bound, for which normal intervals mislead."""
         near = []
         for name, (low, high) in self._bounds().items():
-            value, se = self.params[name], self.bse[name]
+            value, se = self.params[name], self._default_errors[name]
             if name not in self.boundary and min(value - low, high - value) < _NEAR * se:
                 near.append(name)
         return tuple(near)
@@ -252,10 +287,15 @@ class Estimate:
         whose names then stand in the table.
         """
         found, slope = value_and_slope(function, self.theta, self.information, self.space)
-        value = found.to_numpy()
-        cov, unknown = known_variances(slope, self.cov_params(kind).to_numpy())
-        se = np.sqrt(np.einsum("kp,pq,kq->k", slope, cov, slope))
-        se = np.where(unknown, np.nan, se)
+        value, matrix = found.to_numpy(), self._covariance(kind).to_numpy()
+        cov, unknown = known_variances(slope, matrix)
+        variance = np.einsum("kp,pq,kq->k", slope, cov, slope)
+        se = np.sqrt(np.where(unknown | (variance < 0), np.nan, variance))
+        self._warn(kind)
+        for k in np.flatnonzero(np.isnan(se)):
+            reason = why_missing(self, kind, matrix, slope[k])
+            text = f"{found.index[k]} has no standard error: {reason}."
+            warnings.warn(text, InferenceWarning, stacklevel=2)
         half = ndtri(0.975) * se
         index = found.index if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
@@ -268,14 +308,21 @@ class Estimate:
 
         W = (R b - q)' (R V R')^-1 (R b - q), chi-square with as many degrees as there are rows.
         """
-        return wald_test(
-            self.params, self.boundary, self.information, self.cov_params(kind), restrictions
+        cov = self._covariance(kind)
+        missing = lambda row: why_missing(self, kind, cov.to_numpy(), row)
+        found = wald_test(
+            self.params, self.boundary, self.information, cov, restrictions, missing
         )
+        note = " ".join(filter(None, [found.note, *self.covariance_notes(kind)]))
+        return dataclasses.replace(found, note=note)
 
     def to_frame(self, alpha: float = 0.05, kind: Any = None) -> pd.DataFrame:
         """One row an entry: estimate, standard error, z, p-value, interval and status."""
-        se = self.standard_errors(kind)
-        interval = self.conf_int(alpha, kind)
+        self._warn(kind)
+        return self._table(alpha, kind)
+
+    def _table(self, alpha: float, kind: Any) -> pd.DataFrame:
+        se, interval = self._errors(kind), self._interval(alpha, kind)
         frame = pd.DataFrame({"estimate": self.params, "std err": se})
         frame["z"] = self.params / se
         frame["P>|z|"] = self._two_sided(frame["z"])
@@ -283,14 +330,21 @@ class Estimate:
             interval["lower"],
             interval["upper"],
         )
-        frame["status"] = [self.status(name) for name in frame.index]
+        frame["status"] = [self._status(name, kind, se[name]) for name in frame.index]
         return frame
 
     def status(self, name: str) -> str:
-        """free, derived, on the boundary or near it."""
+        """free, derived, on the boundary or near it; and why there is no standard error."""
+        return self._status(name, None, self._default_errors[name])
+
+    def _status(self, name: str, kind: Any, se: float) -> str:
         if name in self.boundary:
             return "on the boundary"
         word = "derived" if name in self.derived else "free"
+        if np.isnan(se):
+            row = self.information.jacobian[self.information.entries.index(name)]
+            reason = why_missing(self, kind, self._covariance(kind).to_numpy(), row)
+            return f"{word}, no std err: {reason}"
         return f"{word}, near its bound" if name in self.near_boundary else word
 
     def summary(self, alpha: float = 0.05, kind: Any = None) -> Summary:
@@ -299,8 +353,8 @@ class Estimate:
             f"{type(self.model).__name__ if self.model is not None else 'Model'}, by maximum "
             "likelihood",
             facts_of(self, kind),
-            self.to_frame(alpha, kind),
-            notes_of(self),
+            self._table(alpha, kind),
+            notes_of(self, kind),
         )
 
     def __str__(self) -> str:

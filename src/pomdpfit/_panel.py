@@ -236,6 +236,16 @@ class Panel:
         return int(self.score_choice.sum())
 
     @property
+    def scored(self) -> Bool[np.ndarray, "N"]:
+        """Which agents have scored rows."""
+        return np.asarray((self.score_choice | self.score_observation).any(axis=1))
+
+    @property
+    def scored_agents(self) -> int:
+        """How many agents have scored rows."""
+        return int(self.scored.sum())
+
+    @property
     def scored_transitions(self) -> int:
         """How many transitions are scored."""
         return int(self.score_observation.sum())

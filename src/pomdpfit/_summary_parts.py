@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pomdpfit.inference._few_agents import spanned
+
 
 def facts_of(est: Any, kind: Any) -> tuple[tuple[str, str], ...]:
     """What stands above the table: pairs of a name and a value."""
@@ -25,15 +27,15 @@ def facts_of(est: Any, kind: Any) -> tuple[tuple[str, str], ...]:
     )
 
 
-def notes_of(est: Any) -> tuple[str, ...]:
+def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
     """What stands below it: doubts first, then what was held, tied and derived."""
-    notes = list(est.doubts)
+    notes = [*est.doubts, *est.covariance_notes(kind)]
     if est.near_boundary:
         notes.append(
             f"near a bound (within two standard errors): {', '.join(est.near_boundary)}. "
             "Normal intervals may cross it and cover badly; prefer a bootstrap."
         )
-    if est.information.flat:
+    if (est.information.hessian is not None or spanned(est)) and est.information.flat:
         notes.append(
             f"weak direction: {', '.join(est.information.flat[:4])} are told together far less "
             "well than apart. pf.weak_directions(est) has the direction, "

@@ -18,6 +18,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "params": estimate.params,
         "bse": estimate.bse,
         "cov_type": estimate.cov_type,
+        "covariance_notes": estimate.covariance_notes(),
         "table": estimate.to_frame().rename_axis("parameter"),
         "llf": estimate.llf,
         "llf_observation": estimate.llf_observation,
@@ -48,5 +49,6 @@ def bootstrap_document(found: Bootstrap) -> dict[str, Any]:
         "replicates": len(found.draws),
         "failed": len(found.failed),
         "failures": found.failures.reset_index(),
+        "notes": found.notes,
         "seed": found.seed,
     }

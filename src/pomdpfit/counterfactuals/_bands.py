@@ -20,6 +20,7 @@ from pomdpfit._progress import Progress, silent
 from pomdpfit._types import Float, Theta
 from pomdpfit.counterfactuals._baseline import Baseline
 from pomdpfit.inference._bootstrap_draws import Bootstrap
+from pomdpfit.inference._few_agents import why_missing
 
 Measure = Callable[[Theta], pd.Series]
 
@@ -82,7 +83,7 @@ def with_bands(measure: Measure, baseline: Baseline, how: Uncertainty) -> Bands:
         reason = "theta is taken as known" if estimate is None else "none asked for"
         nothing = np.full(len(here), np.nan)
         return Bands(_table(here, nothing, nothing, nothing), f"no bands: {reason}")
-    notes = estimate.doubts
+    notes = (*estimate.doubts, *estimate.covariance_notes(how.cov))
     if isinstance(how.cov, Bootstrap):
         estimate.cov_params(how.cov)  # refuses a bootstrap of another estimate
         entries, _ = _entries(estimate)
@@ -118,13 +119,21 @@ def _covariance(estimate: Estimate, kind: Any) -> Float[np.ndarray, "p p"]:
     """That of the free coordinates, or an error where there is none."""
     V = estimate.cov_params(kind).to_numpy()
     if V.size == 0 or not np.isfinite(V).all():
-        why = "no parameter was free" if V.size == 0 else "it is not a number"
+        why = "no parameter was free" if V.size == 0 else _why_none(estimate, kind, V)
         raise EstimationError(
             f"this estimate has no covariance ({why}), so that nothing is known of the error of a "
             "counterfactual. Hand over a bootstrap, as in cov=pf.bootstrap(est), another kind of "
             "covariance, or draws=None for numbers without bands."
         )
     return V
+
+
+def _why_none(estimate: Estimate, kind: Any, V: Float[np.ndarray, "p p"]) -> str:
+    """The reasons for entries that are not numbers."""
+    names, eye = estimate.information.names, np.eye(len(V))
+    missing = np.flatnonzero(np.isnan(np.diag(V)))
+    reasons = {why_missing(estimate, kind, V, eye[k]): names[k] for k in missing[::-1]}
+    return "; ".join(f"{name}: {reason}" for reason, name in reasons.items())
 
 
 def _normal_draws(

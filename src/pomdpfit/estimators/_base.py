@@ -31,7 +31,7 @@ class AbstractOptimiser(abc.ABC):
         agents: int,
         tell: Tell | None = None,
     ) -> Walk:
-        """Climb from phi; `agents` is how many of them count."""
+        """Climb from phi; `agents` is how many of them count: those without scored rows do not."""
 
     def run(
         self,
@@ -42,6 +42,7 @@ class AbstractOptimiser(abc.ABC):
     ) -> Climb:
         """Climb from phi, with all answers from one objective; kept on the way if asked for."""
         agents = int(np.count_nonzero(objective.agent_weights))
+        agents = min(agents, objective.likelihood.panel.scored_agents)
         walk = self.walk(objective.entries, phi, agents, tell)
         return attend(objective, walk) if kept is None else kept.attended(objective, walk)
 

@@ -41,7 +41,7 @@ def finish(
     whole = chart  # with entries on bounds, if scores can tell anything of these
     if bound.any():
         whole = entries.chart(phi, priority=order)
-        if len(whole.independent) >= likelihood.panel.agent_count:
+        if len(whole.independent) >= likelihood.panel.scored_agents:
             whole = chart
     first = None
     if setting.estimator.by_stages:

@@ -21,7 +21,11 @@ class Scores(NamedTuple):
 
     def along(self, jacobian: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "M 2 q"] | None:
         """The same along the columns of another chart, if these span them."""
+        if np.array_equal(self.jacobian, jacobian):
+            return self.parts
         change = np.linalg.lstsq(self.jacobian, jacobian, rcond=None)[0]
+        # Scores that are zero stay so: who has one is counted.
+        change[np.abs(change) <= 1e-14 * np.abs(change).max(axis=0, initial=0.0)] = 0.0
         if np.abs(self.jacobian @ change - jacobian).max(initial=0.0) > 1e-12:
             return None
         return self.parts @ change

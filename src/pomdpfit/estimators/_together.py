@@ -63,7 +63,7 @@ def run_stage_together(
     """
     if not paths:
         return []
-    agents = batch.likelihood.panel.agent_count
+    agents, scored = batch.likelihood.panel.agent_count, batch.likelihood.panel.scored_agents
     ended: dict[int, Path] = {}
     space = batch.likelihood.space
     # Without restrictions, which hold other leaves at their values, all move the same entries.
@@ -84,7 +84,8 @@ def run_stage_together(
             if found is not None:
                 ended[k] = path.after(found, entries)
                 continue
-            walk = stage.optimiser.walk(entries, phi, int(np.count_nonzero(w)))
+            counted = min(int(np.count_nonzero(w)), scored)
+            walk = stage.optimiser.walk(entries, phi, counted)
             if place is not None:
                 walk = place.recorded(walk)
             panel = None if panels is None else panels[k]

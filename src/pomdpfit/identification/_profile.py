@@ -244,7 +244,8 @@ def _default_values(tried: _Tried, bounds: tuple[float, float], points: int) -> 
     se = float(tried.best.bse[tried.name])
     if not np.isfinite(se) or se <= 0:
         raise EstimationError(
-            f"{tried.name} has no standard error to space the values by: give them, values=[...]."
+            f"{tried.name} has no standard error to space the values by "
+            f"({tried.best.status(tried.name)}): give them, values=[...]."
         )
     grid, margin = tried.centre + se * np.linspace(-3, 3, points), 1e-3 * se
     return grid[(grid > bounds[0] + margin) & (grid < bounds[1] - margin)]

@@ -8,6 +8,7 @@ import pandas as pd
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit.identification.rank._local_rank import in_words
+from pomdpfit.inference._few_agents import spanned
 from pomdpfit.inference._information import WEAK
 
 
@@ -69,6 +70,11 @@ def weak_directions(estimate: Estimate) -> Spectrum:
     information = estimate.information
     if len(information.names) == 0:
         raise EstimationError("nothing is free at this estimate: all of it lies on the boundary.")
+    if information.hessian is None and not spanned(estimate):
+        raise EstimationError(
+            "the fit skipped the Hessian, and the outer products of the scores of no more agents "
+            "than parameters are singular whatever the data: fit again without skip_hessian=True."
+        )
     A = information.bread
     if information.first is not None:  # each stage by itself
         A = np.where(information.first[:, None] == information.first[None, :], A, 0.0)

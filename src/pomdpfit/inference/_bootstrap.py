@@ -5,6 +5,7 @@ often each was drawn), so that nothing is compiled anew. Finished chunks are wri
 they come; a run that was stopped goes on from there and ends in the same bytes.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 
@@ -15,9 +16,10 @@ from pomdpfit._batch import Batch, chosen_width
 from pomdpfit._checkpoint import open_checkpoint
 from pomdpfit._engine import find_engine
 from pomdpfit._entries import free_entries
-from pomdpfit._errors import EstimationError, PomdpfitError
+from pomdpfit._errors import EstimationError, InferenceWarning, PomdpfitError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import fingerprint, setting_fingerprint
+from pomdpfit._panel import Panel
 from pomdpfit._parallel import run_as_finished
 from pomdpfit._progress import RESUMED, Progress, callback, long_running, silent, with_keywords
 from pomdpfit._restrictions import Restrictions
@@ -25,6 +27,7 @@ from pomdpfit.estimators._paths import Path, run_path
 from pomdpfit.estimators._together import run_together
 from pomdpfit.inference._bootstrap_chunks import read_chunk, write_chunk
 from pomdpfit.inference._bootstrap_draws import Bootstrap
+from pomdpfit.inference._few_agents import FEW, clustered_note
 
 
 @long_running
@@ -64,6 +67,14 @@ def bootstrap(
         raise EstimationError(
             f"chunk must be at least 1 and seed at least 0, but they are {chunk} and {seed}."
         )
+    agents = estimate.panel.scored_agents
+    if not parametric and agents < 2:
+        raise EstimationError(
+            "a bootstrap over agents needs at least 2 agents with scored rows, but there is "
+            f"{agents}: every replicate would be the same. Use parametric=True."
+        )
+    if not parametric and agents < FEW:
+        warnings.warn(clustered_note(agents), InferenceWarning, stacklevel=3)  # past long_running
     likelihood = estimate.setting.likelihood(estimate.space)
     width = chosen_width(likelihood, replicates, n_jobs, batch)
     if chunk is None:
@@ -156,8 +167,10 @@ def _drawn(estimate, likelihood, b, parametric, seed):  # type: ignore[no-untype
     rng = np.random.default_rng([seed, b])
     if parametric:
         return None, likelihood.simulate(estimate.theta, int(rng.integers(2**31)))
-    agents = estimate.panel.agent_count
-    return rng.multinomial(agents, np.full(agents, 1.0 / agents)).astype(float), None
+    panel = estimate.panel
+    scored = panel.scored if isinstance(panel, Panel) else np.ones(panel.agent_count, dtype=bool)
+    agents = int(scored.sum())  # those without scored rows are not drawn
+    return rng.multinomial(agents, scored / agents).astype(float), None
 
 
 def _failures(rows: list[dict] | None) -> int:
@@ -202,7 +215,8 @@ def _collected(rows: Sequence[dict], estimate: Estimate, parametric: bool, seed:
         },
         index,
     )
-    return Bootstrap(draws, info, estimate.params, parametric, seed)
+    agents = estimate.panel.scored_agents
+    return Bootstrap(draws, info, estimate.params, parametric, seed, agents)
 
 
 def _manifest(estimate: Estimate, parametric: bool, seed: int, chunk: int, batch: int) -> dict:

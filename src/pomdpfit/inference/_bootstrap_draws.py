@@ -12,6 +12,7 @@ from pomdpfit._failures import failure_notes, failure_table
 from pomdpfit._sealed import UNREADABLE, read_sealed, sealed
 from pomdpfit._summary import Summary
 from pomdpfit._write import write_atomically
+from pomdpfit.inference._few_agents import FEW, clustered_note
 
 _FORMAT = "pomdpfit-bootstrap"
 _MOST_BYTES = 2**30
@@ -22,7 +23,7 @@ _INFO = ["replicate", "llf", "converged", "steps", "boundary", "reason"]
 class Bootstrap:
     """Draws of an estimator: one row a replicate, one column an entry of `params`.
 
-    Replicates that failed stay as rows of NaN, with their reason in `failed` and in `summary`.
+    `agents` is how many have scored rows; None in files of the first release. Replicates that failed stay as rows of NaN, with their reason in `failed` and in `summary`.
     """
 
     draws: pd.DataFrame
@@ -30,6 +31,14 @@ class Bootstrap:
     estimate: pd.Series
     parametric: bool
     seed: int
+    agents: int | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said beside the draws: how many failed and why, and that agents are few."""
+        few = not self.parametric and self.agents is not None and self.agents < FEW
+        failed = failure_notes(self.failures, len(self.info), "replicates")
+        return (*failed, *((clustered_note(self.agents),) if few else ()))
 
     @property
     def failed(self) -> pd.Series:
@@ -74,8 +83,7 @@ class Bootstrap:
         lost, total = len(self.failed), len(self.info)
         facts = (("replicates", str(total)), ("failed", str(lost)), ("seed", str(self.seed)))
         kind = "Parametric bootstrap" if self.parametric else "Bootstrap over agents"
-        notes = failure_notes(self.failures, total, "replicates")
-        return Summary(kind, facts, self.to_frame(), notes)
+        return Summary(kind, facts, self.to_frame(), self.notes)
 
     def to_frame(self) -> pd.DataFrame:
         """Estimate, bias, standard error, percentile interval and share on the bound."""
@@ -96,6 +104,7 @@ class Bootstrap:
             "estimate": [_finite(v) for v in self.estimate],
             "parametric": self.parametric,
             "seed": self.seed,
+            "agents": self.agents,
         }
         return sealed(document).decode()
 
@@ -127,6 +136,8 @@ def _from_document(found: Any) -> Bootstrap:
         raise ValueError("its draws, its estimate and what is said of them do not go together.")
     if type(found["seed"]) is not int or type(found["parametric"]) is not bool:
         raise ValueError("its seed must be a whole number, and parametric true or false.")
+    if type(found.get("agents")) not in (int, type(None)):
+        raise ValueError("its number of agents must be a whole number.")
     kinds = {"converged": bool, "boundary": list, "reason": str, "steps": int}
     for name, kind in kinds.items():
         if not all(type(row[name]) is kind for row in found["info"]):
@@ -138,6 +149,7 @@ def _from_document(found: Any) -> Bootstrap:
         pd.Series(estimate, columns, name="estimate"),
         found["parametric"],
         found["seed"],
+        found.get("agents"),
     )
 
 

@@ -14,6 +14,7 @@ from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._test_result import TestResult, chi_square_p
 from pomdpfit._types import Float
+from pomdpfit.inference._few_agents import too_few
 from pomdpfit.inference._information import Information, step_sizes
 from pomdpfit.inference._tests import refuse_unfinished
 
@@ -53,7 +54,8 @@ def chi_square_test(estimate: Estimate, cells: int | Sequence[int] = 8) -> FitTe
     chosen, predicted = np.eye(choice.shape[-1])[panel.a[i, t]], choice[i, t]
     slopes = _choice_slopes(estimate, likelihood)[:, i, t]
     m = _by_cell(chosen - predicted, cell, len(edges)).ravel()
-    W = _covariance(estimate.information, predicted, slopes, cell, len(edges))
+    few = too_few(estimate)
+    W = _covariance(estimate.information, predicted, slopes, cell, len(edges), few)
     unit = 1.0 / np.sqrt(np.maximum(_by_cell(predicted, cell, len(edges)).ravel(), 1e-300))
     values, vectors = np.linalg.eigh(W * np.outer(unit, unit))
     kept = values > _RANK * values[-1]
@@ -81,7 +83,7 @@ def _choice_slopes(estimate: Estimate, likelihood: AbstractLikelihood) -> np.nda
     information, space = estimate.information, estimate.space
     entries = free_entries(space, space.free_leaves, estimate.theta, estimate.parsed_restrictions)
     phi = entries.flatten(estimate.theta)
-    steps = step_sizes(information, entries, phi)
+    steps = step_sizes(information, entries, phi, estimate.panel.scored_agents)
     start = likelihood.terms(estimate.theta).start
 
     def at(moved: np.ndarray) -> np.ndarray:
@@ -101,8 +103,13 @@ def _covariance(
     slopes: Float[np.ndarray, "p n A"],
     cell: np.ndarray,
     count: int,
+    few: bool,
 ) -> Float[np.ndarray, "q q"]:
-    """W: what is left of V once theta has been fitted, and what a first stage adds."""
+    """W: what is left of V once theta has been fitted, and what a first stage adds.
+
+    The information of the observations is the outer product of agents' scores; with few agents it
+    is that of second derivatives, if there are any.
+    """
     A = predicted.shape[1]
     V = np.zeros((count, A - 1, count, A - 1))
     mean = _by_cell(predicted, cell, count)
@@ -116,14 +123,18 @@ def _covariance(
     possible = predicted > 0
     root = np.divide(slopes, np.sqrt(predicted), where=possible, out=np.zeros_like(slopes))
     J = np.einsum("pna,qna->pq", root, root)
-    scores = information.scores[:, 0]
+    scores, hessian = information.scores[:, 0], information.hessian if few else None
     if information.first is None:
-        return V - D @ _solved(J + scores.T @ scores, D.T)
+        both = J + scores.T @ scores if hessian is None else -hessian
+        return V - D @ _solved(both, D.T)
     first, second = information.first, ~information.first
     of_rewards = _solved(J[np.ix_(second, second)], D[:, second].T)
     W = V - D[:, second] @ of_rewards
     G = D[:, first] - of_rewards.T @ J[np.ix_(second, first)]
-    return W + G @ _solved(scores[:, first].T @ scores[:, first], G.T)
+    of_dynamics = scores[:, first].T @ scores[:, first]
+    if hessian is not None:
+        of_dynamics = -hessian[np.ix_(first, first)]
+    return W + G @ _solved(of_dynamics, G.T)
 
 
 def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:

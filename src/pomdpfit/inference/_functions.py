@@ -18,6 +18,9 @@ from pomdpfit.inference._information import Information, known_variances
 from pomdpfit.inference._labelled import names_in_a_row, values_in_a_row
 
 
+_SINGULAR = 1e-13  # of an eigenvalue of a covariance in units of its diagonal
+
+
 def value_and_slope(
     function: Callable[[Any], Any],
     theta: Mapping[str, np.ndarray],
@@ -41,6 +44,7 @@ def wald_test(
     information: Information,
     cov: pd.DataFrame,
     restrictions: str | Sequence[str] | Mapping[str, float],
+    missing: Callable[[np.ndarray], str],
 ) -> TestResult:
     """W = (R b - q)' (R V R')^-1 (R b - q), chi-square with as many degrees as there are rows."""
     if isinstance(restrictions, Mapping):
@@ -58,6 +62,14 @@ def wald_test(
         raise EstimationError("the restrictions repeat one another, or hold by construction.")
     gap = parsed.matrix @ params.to_numpy() - parsed.value
     known, unknown = known_variances(R, cov.to_numpy())
-    statistic = np.nan if unknown.any() else float(gap @ np.linalg.solve(R @ known @ R.T, gap))
+    V, statistic, note = R @ known @ R.T, np.nan, ""
+    unit = np.sqrt(np.diag(V).clip(min=0.0))
+    if unknown.any():
+        reasons = dict.fromkeys(missing(row) for row in R[unknown])
+        note = f"There is no statistic, for want of a standard error: {'; '.join(reasons)}."
+    elif (unit == 0).any() or np.linalg.eigvalsh(V / np.outer(unit, unit))[0] <= _SINGULAR:
+        note = "There is no statistic: the covariance of what is tested is singular."
+    else:
+        statistic = float(gap @ np.linalg.solve(V, gap))
     p = chi_square_p(statistic, len(R))
-    return TestResult("Wald test", ", ".join(parsed.texts), statistic, len(R), p)
+    return TestResult("Wald test", ", ".join(parsed.texts), statistic, len(R), p, note)

@@ -13,7 +13,7 @@ import numpy as np
 from pomdpfit._entries import Chart, Entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._log_likelihood import AbstractLikelihood, LogLikelihood, Part
-from pomdpfit._types import Array, Float, Theta
+from pomdpfit._types import Array, Bool, Float, Theta
 
 _STEP = 1e-3  # in standard errors
 _RIDGE = 1e-10
@@ -66,7 +66,7 @@ class Information:
         # What no flat direction moves has the same covariance whatever the curvature is there.
         across = null / unit[:, None]
         found = self._covariance(kind, A + across @ across.T)
-        unknown = np.abs(null).max(axis=1) > _MOVES
+        unknown = moves(null)
         if self.first is not None and unknown[self.first].any() and kind != "uncorrected":
             unknown |= ~self.first  # the second stage is estimated at some theta_2 of many
         found[unknown], found[:, unknown] = np.nan, np.nan
@@ -170,6 +170,11 @@ def moments_of(
     return np.where(first, scores[:, 0], scores[:, 1])
 
 
+def moves(directions: Float[np.ndarray, "p k"]) -> Bool[np.ndarray, "p"]:
+    """Which entries any of these orthonormal directions moves."""
+    return np.asarray(np.abs(directions).max(axis=1, initial=0.0) > _MOVES)
+
+
 def by_size(names: Sequence[str], directions: Float[np.ndarray, "p k"]) -> tuple[str, ...]:
     """The names of the entries that orthonormal directions move most, those with most first."""
     size = np.sqrt((directions**2).sum(axis=1))
@@ -189,8 +194,10 @@ def scoreless(
     if len(scores) <= len(unit) or not np.isfinite(outer).all():
         return nothing
     null = null_directions(outer)
-    if null.shape[1] and len(np.unique(np.round(scores * unit, _DIGITS), axis=0)) <= len(unit):
-        return nothing
+    if null.shape[1]:
+        distinct = np.unique(np.round(scores * unit, _DIGITS), axis=0)
+        if np.count_nonzero(distinct.any(axis=1)) <= len(unit):  # who has no score does not count
+            return nothing
     return unit, null
 
 
@@ -272,20 +279,21 @@ def information_at(
         return information
     if len(chart.independent) == 0:
         return dataclasses.replace(information, hessian=np.zeros((0, 0)))
-    steps = step_sizes(information, entries, entries.flatten(theta))
+    agents = likelihood.panel.scored_agents
+    steps = step_sizes(information, entries, entries.flatten(theta), agents)
     second = _second(likelihood, entries, theta, chart, first, steps, start)
     return dataclasses.replace(information, hessian=second)
 
 
 def step_sizes(
-    information: Information, entries: Entries, phi: Float[np.ndarray, "n"]
+    information: Information, entries: Entries, phi: Float[np.ndarray, "n"], agents: int
 ) -> Float[np.ndarray, "p"]:
     """A thousandth of a standard error, or less where a bound is near."""
     free = [entries.names.index(name) for name in information.names]
     here, A = np.abs(phi[free]), information._bread(outer=True)
     # Standard errors with the others known give the units, whatever those of the parameters are.
     # Scores of few agents vanish at the maximum and give none.
-    told = (np.diag(A) > 0) & (len(information.scores) > len(A))
+    told = (np.diag(A) > 0) & (agents > len(A))
     unit = np.where(told, 1.0 / np.sqrt(np.where(told, np.diag(A), 1.0)), np.maximum(here, 1e-3))
     scaled = np.where(told[:, None] & told, A * np.outer(unit, unit), 0.0)
     variance = np.abs(np.diag(np.linalg.pinv(scaled + _RIDGE * np.eye(len(A)))))

@@ -9,7 +9,9 @@ from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import difference, panel_fingerprint
+from pomdpfit._panel import Panel
 from pomdpfit._test_result import TestResult, chi_square_p
+from pomdpfit.inference._few_agents import FEW
 from pomdpfit.inference._nested import (
     nested,
     same_model,
@@ -110,13 +112,32 @@ def score_test(restricted: Estimate, free: Sequence[str] = ()) -> TestResult:
             "there is nothing to test: the fit had no constraints and no fixed values of the "
             "user's. Name the parameters to let go, as in free=['discount']."
         )
+    agents, size = restricted.panel.scored_agents, len(chart.independent)
+    if agents <= size:
+        raise EstimationError(
+            f"a score test needs more agents than parameters, but there are {agents} agents with "
+            f"scored rows for {size} parameters: the outer products of their scores are singular, "
+            f"or the statistic is {agents} whatever the data. Fit without the restrictions too, "
+            "and use pf.likelihood_ratio_test."
+        )
+    note = ""
+    if agents < max(FEW, 2 * size):
+        note = (
+            f"The outer products of the scores of {agents} agents, for {size} parameters, are "
+            "unreliable: compare pf.likelihood_ratio_test."
+        )
     scores = likelihood.push(restricted.theta, entries.split(chart.jacobian.T))[1].sum(axis=1)
     total = scores.sum(axis=0)
+    if not isinstance(restricted.panel, Panel):  # rows with the outer products of agents' scores
+        ones = np.broadcast_to(1.0, (restricted.panel.agent_count, 2))
+        _, tree = likelihood.pull(restricted.theta, ones, entries.leaves)
+        total = entries.flatten(tree) @ chart.jacobian
     scale = np.sqrt((scores**2).sum(axis=0))
     outer = (scores / scale).T @ (scores / scale)
     statistic = float((total / scale) @ np.linalg.solve(outer, total / scale))
     hypothesis = "; ".join([*restricted.restrictions, *leaves, *free])
-    return TestResult("Score test", hypothesis, statistic, df, chi_square_p(statistic, df))
+    p = chi_square_p(statistic, df)
+    return TestResult("Score test", hypothesis, statistic, df, p, note)
 
 
 def _refuse_nested(first: Estimate, second: Estimate) -> None:
@@ -153,7 +174,12 @@ def vuong_test(first: Estimate, second: Estimate, correction: str | None = None)
     """
     refuse_different_data([first, second])
     _refuse_nested(first, second)
-    gap = (first.terms - second.terms).sum(axis=1)
+    if not isinstance(first.panel, Panel):
+        raise EstimationError(
+            "Vuong's test needs the likelihood of each agent, of which a data set that is streamed "
+            "keeps sums alone: fit both models to a part of it, scan.sample(1000, seed=0)."
+        )
+    gap = (first.terms - second.terms).sum(axis=1)[first.panel.scored]
     N, k = len(gap), first.df_model - second.df_model
     penalties = {None: 0.0, "aic": float(k), "bic": 0.5 * k * np.log(first.nobs)}
     if correction not in penalties:
@@ -174,5 +200,7 @@ def vuong_test(first: Estimate, second: Estimate, correction: str | None = None)
             f"alone explains up to {chance:.3g}): both may be one and the same law, and then the "
             "p-value does not hold."
         )
+    if N < FEW:
+        note += f" The normal distribution is unreliable with {N} agents, below {FEW}."
     p = float(2 * ndtr(-abs(statistic)))
     return TestResult("Vuong test", "equal distance to the truth", statistic, None, p, note)

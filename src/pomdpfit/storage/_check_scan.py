@@ -33,6 +33,7 @@ def check_scan(scan: PanelScan) -> None:
             _require(f"{name} of a file", getattr(part, name), numbers.Integral)
             if getattr(part, name) < 0:
                 raise ValueError(f"the {name} of a file of the data set cannot be negative.")
+        _require("scored agents of a file", part.scored, numbers.Integral | None)
         for name in ("path", "digest"):
             _require(f"{name} of a file", getattr(part, name), str)
         _require("contexts", part.contexts, np.ndarray)

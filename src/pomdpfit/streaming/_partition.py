@@ -39,6 +39,7 @@ class Partition:
     last: Hashable
     contexts: Float[np.ndarray, "C c"] = dataclasses.field(repr=False, compare=False)
     notes: tuple[str, ...] = ()
+    scored: int | None = None  # agents with scored rows; not counted by the first release
 
 
 def partition_panels(
@@ -95,7 +96,7 @@ def _survey(
 ) -> Partition:
     there = os.stat(path)
     seen: set[Hashable] = set()
-    counts = np.zeros(4, dtype=int)
+    counts = np.zeros(5, dtype=int)
     longest, contexts = 0, np.zeros((0, 0))
     notes: tuple[str, ...] = ()
     for panel in partition_panels(path, columns, entry, rows, clean=clean):
@@ -104,17 +105,19 @@ def _survey(
         if len(seen) < before + panel.agent_count:
             raise NotClean  # rows of one agent stand apart
         present = int(panel.present.sum())
-        counts += [panel.agent_count, present, panel.nobs, panel.scored_transitions]
+        scored = (panel.nobs, panel.scored_transitions, panel.scored_agents)
+        counts += [panel.agent_count, present, *scored]
         longest, notes = max(longest, panel.z.shape[1]), panel.notes
         contexts = distinct_contexts([contexts, _rows_of(panel)])
     if not seen:
         raise PanelError(f"{path} is empty: it has no rows.")
-    agents, present, choices, transitions = map(int, counts)
+    agents, present, choices, transitions, scored_agents = map(int, counts)
     return Partition(
         *(path, there.st_size, there.st_mtime_ns, _digest(path), clean),
         *(agents, present, longest, choices, transitions, *_ends(seen)),
         contexts,
         tuple(f"{Path(path).name}: {note}" for note in notes),
+        scored_agents,
     )
 
 

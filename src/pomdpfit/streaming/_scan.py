@@ -61,6 +61,12 @@ class PanelScan:
         return sum(part.choices for part in self.partitions)
 
     @property
+    def scored_agents(self) -> int:
+        """How many agents have scored rows; all of them where the scan did not count."""
+        counts = (part.agents if part.scored is None else part.scored for part in self.partitions)
+        return sum(counts)
+
+    @property
     def scored_transitions(self) -> int:
         """How many transitions are scored."""
         return sum(part.transitions for part in self.partitions)

@@ -44,5 +44,10 @@ def collected(
         for row in information
         if row["reason"]
     ]
+    for N, T in dict.fromkeys((row["agents"], row["periods"]) for row in rows):
+        cell = [row for row in rows if (row["agents"], row["periods"]) == (N, T)]
+        if said := [row["note"] for row in cell if row.get("note")]:
+            share = f"{len(said)} of {len(cell)} replications"
+            notes.append(f"standard errors of N = {N}, T = {T} ({share}): {said[0]}")
     draws, errors = table("values"), table("errors")
     return StudyDesign(draws, errors, info, truth, by_periods, seed, title, tuple(notes))

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from pomdpfit._entries import Entries, free_entries
-from pomdpfit._errors import ConvergenceWarning, IdentificationWarning, PomdpfitError
+from pomdpfit._errors import (
+    ConvergenceWarning,
+    IdentificationWarning,
+    InferenceWarning,
+    PomdpfitError,
+)
 from pomdpfit._estimate import Estimate
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
@@ -134,6 +139,9 @@ class Study:
         except PomdpfitError as error:
             return where | {"reason": f"{type(error).__name__}: {error}"}
         names = tuple(entries.names[k] for k in chart.independent)
+        if agents <= len(names):
+            few = f"{agents} agents cannot give the information on {len(names)} parameters"
+            return where | {"reason": f"{few}: ask for more, information={10 * len(names)}."}
         J = chart.jacobian
         known = Information(names, entries.names, J, scores, first=first)
         cov, unknown = known_variances(J, known.covariance("opg"))
@@ -145,12 +153,16 @@ class Study:
 def _row(estimate: Estimate) -> dict:
     """What is kept of a replication."""
     failed = "" if estimate.converged else f"{estimate.result.name}: {estimate.reason}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InferenceWarning)  # in the row
+        errors = estimate.bse
     return {
         "values": [float(value) for value in estimate.params],
-        "errors": [_finite(value) for value in estimate.bse],
+        "errors": [_finite(value) for value in errors],
         "boundary": list(estimate.boundary),
         "llf": _finite(estimate.llf),
         "steps": estimate.steps,
+        "note": " ".join(estimate.covariance_notes()),
         "reason": failed,
     }
 

@@ -18,6 +18,7 @@ from pomdpfit._types import ArrayLike, Float, Theta
 from pomdpfit.estimators import fit
 from pomdpfit.estimators._base import AbstractEstimator
 from pomdpfit.estimators._verdict import curvature
+from pomdpfit.inference._few_agents import spanned
 
 ASSUMED, KNOWN, BESIDE = "assumed", "known", "beside"
 
@@ -145,8 +146,8 @@ def _doubt(estimate: Estimate) -> str:
     if not estimate.converged:
         return estimate.reason
     information = estimate.information
-    if not 0 < len(information.names) <= len(information.scores):  # else they show nothing
-        return ""
+    if len(information.names) == 0 or not (information.hessian is not None or spanned(estimate)):
+        return ""  # scores of no more agents than parameters show nothing
     result, where = curvature(information)
     return "" if result is Result.CONVERGED else f"flat {where} {result.advice()}"
 

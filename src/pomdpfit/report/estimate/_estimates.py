@@ -31,6 +31,7 @@ def summary_piece(estimate: Estimate) -> Piece:
         f"{estimate.llf_choice:,.3f} of choices), {estimate.df_model} free parameters, "
         f"{estimate.nobs:,} scored choices of {estimate.panel.agent_count:,} agents.",
         *estimate.doubts,
+        *estimate.covariance_notes(),
     )
     return Piece(Section("Estimates", "", tuple(blocks)), findings)
 
