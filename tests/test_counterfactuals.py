@@ -321,6 +321,17 @@ def test_the_delta_method_is_that_of_the_exact_derivative(estimate):
     assert found.loc[("share[replace]", "counterfactual"), "std err"] == pytest.approx(0, abs=1e-9)
 
 
+def test_bands_rest_on_the_hessian_where_agents_are_few(estimate):
+    """Three agents for three parameters, after two stages: the same as that of one stage."""
+    staged = dataclasses.replace(estimate.information, first=np.zeros(3, dtype=bool))
+    staged = dataclasses.replace(estimate, information=staged)
+    with pytest.warns(UserWarning, match="3 agents with scored rows for 3 free parameters"):
+        found = pf.counterfactual(staged, available=["keep"], z0=0, draws=0)
+    assert any("Murphy and Topel" in note for note in found.notes)
+    known = pf.counterfactual(estimate, available=["keep"], z0=0, draws=0)
+    np.testing.assert_allclose(found.to_frame()["std err"], known.to_frame()["std err"], rtol=1e-12)
+
+
 def test_draws_agree_with_the_delta_method(estimate):
     """100 draws give a standard deviation to 7 %, here within three times that."""
     heard = []

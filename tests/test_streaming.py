@@ -272,6 +272,13 @@ def test_a_streamed_fit_of_the_baseline_is_that_of_the_panel(panel, scan, tmp_pa
     known, found = (pf.fit(bus, data) for data in (panel, scan))
     assert np.allclose(found.params, known.params, rtol=1e-6)
     assert np.allclose(found.bse, known.bse, rtol=1e-5, equal_nan=True)
+    assert found.panel.scored_agents == known.panel.scored_agents == AGENTS
+    held = [pf.fit(bus, data, fixed={"RC": 2.5}) for data in (panel, scan)]
+    # The sum of scores, which rows with the same outer products do not have.
+    statistics = [pf.score_test(est).statistic for est in held]
+    assert statistics[1] == pytest.approx(statistics[0], rel=1e-5)
+    with pytest.raises(pf.EstimationError, match=r"scan\.sample"):
+        pf.vuong_test(held[1], found)
     with pytest.raises(pf.PanelError, match=r"scan\.sample"):
         _ = found.llf_obs
     with pytest.raises(pf.EstimationError, match=r"scan\.sample"):

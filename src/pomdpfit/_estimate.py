@@ -173,9 +173,9 @@ class Estimate:
         """What must be said beside standard errors of this kind where there are few agents."""
         return error_notes(self, kind)
 
-    def _warn(self, kind: Any) -> None:
+    def _warn(self, kind: Any, stacklevel: int = 3) -> None:
         for note in self.covariance_notes(kind):
-            warnings.warn(note, InferenceWarning, stacklevel=3)
+            warnings.warn(note, InferenceWarning, stacklevel=stacklevel)
 
     def _covariance(self, kind: Any = None) -> pd.DataFrame:
         names = list(self.information.names)
@@ -211,7 +211,7 @@ class Estimate:
     @functools.cached_property
     def bse(self) -> pd.Series:
         """Standard errors."""
-        self._warn(None)
+        self._warn(None, stacklevel=4)  # past functools
         return self._default_errors
 
     @functools.cached_property
@@ -291,13 +291,12 @@ class Estimate:
         cov, unknown = known_variances(slope, matrix)
         variance = np.einsum("kp,pq,kq->k", slope, cov, slope)
         se = np.sqrt(np.where(unknown | (variance < 0), np.nan, variance))
+        half = ndtri(0.975) * se
+        index = list(found.index if names is None else names)
         self._warn(kind)
         for k in np.flatnonzero(np.isnan(se)):
-            reason = why_missing(self, kind, matrix, slope[k])
-            text = f"{found.index[k]} has no standard error: {reason}."
+            text = f"{index[k]} has no standard error: {why_missing(self, kind, matrix, slope[k])}."
             warnings.warn(text, InferenceWarning, stacklevel=2)
-        half = ndtri(0.975) * se
-        index = found.index if names is None else list(names)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
         return pd.DataFrame(columns, index=index)
 
@@ -310,9 +309,7 @@ class Estimate:
         """
         cov = self._covariance(kind)
         missing = lambda row: why_missing(self, kind, cov.to_numpy(), row)
-        found = wald_test(
-            self.params, self.boundary, self.information, cov, restrictions, missing
-        )
+        found = wald_test(self.params, self.boundary, self.information, cov, restrictions, missing)
         note = " ".join(filter(None, [found.note, *self.covariance_notes(kind)]))
         return dataclasses.replace(found, note=note)
 

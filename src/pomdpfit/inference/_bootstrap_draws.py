@@ -23,7 +23,8 @@ _INFO = ["replicate", "llf", "converged", "steps", "boundary", "reason"]
 class Bootstrap:
     """Draws of an estimator: one row a replicate, one column an entry of `params`.
 
-    `agents` is how many have scored rows; None in files of the first release. Replicates that failed stay as rows of NaN, with their reason in `failed` and in `summary`.
+    `agents` is how many have scored rows; None in files of the first release. Replicates that
+    failed stay as rows of NaN, with their reason in `failed` and in `summary`.
     """
 
     draws: pd.DataFrame
@@ -36,9 +37,10 @@ class Bootstrap:
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be said beside the draws: how many failed and why, and that agents are few."""
-        few = not self.parametric and self.agents is not None and self.agents < FEW
-        failed = failure_notes(self.failures, len(self.info), "replicates")
-        return (*failed, *((clustered_note(self.agents),) if few else ()))
+        notes = failure_notes(self.failures, len(self.info), "replicates")
+        if not self.parametric and self.agents is not None and self.agents < FEW:
+            return (*notes, clustered_note(self.agents))
+        return tuple(notes)
 
     @property
     def failed(self) -> pd.Series:

@@ -101,21 +101,18 @@ def why_missing(
 ) -> str:
     """Why a linear combination of the free coordinates has no standard error."""
     by_theory = kind is None or isinstance(kind, str)
-    if by_theory and est.incidental:
-        return "each agent's prior was estimated"
-    touched = row != 0
-    if not touched.any():
-        return "it does not vary"
-    if not (np.isnan(np.diag(cov)) & touched).any():
-        return "its variance is not positive"
-    if not by_theory:
-        return "too few replicates"
-    if (est.cov_type if kind is None else kind) == "opg" and not spanned(est):
-        return "too few agents"
-    flat = moves(est.information.unidentified)
-    if (flat & touched).any():
-        return "not identified"
-    return "the first stage is not identified" if flat.any() else "the information is singular"
+    touched, flat = row != 0, moves(est.information.unidentified)
+    opg = by_theory and (est.cov_type if kind is None else kind) == "opg"
+    reasons = {
+        "each agent's prior was estimated": by_theory and est.incidental > 0,
+        "it does not vary": not touched.any(),
+        "its variance is not positive": not (np.isnan(np.diag(cov)) & touched).any(),
+        "too few replicates": not by_theory,
+        "too few agents": opg and not spanned(est),
+        "not identified": (flat & touched).any(),
+        "the first stage is not identified": flat.any(),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "information is singular")
 
 
 def _fewest(est: Any, stage: np.ndarray | None = None) -> tuple[int, int, np.ndarray]:

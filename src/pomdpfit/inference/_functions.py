@@ -17,7 +17,6 @@ from pomdpfit._types import Float
 from pomdpfit.inference._information import Information, known_variances
 from pomdpfit.inference._labelled import names_in_a_row, values_in_a_row
 
-
 _SINGULAR = 1e-13  # of an eigenvalue of a covariance in units of its diagonal
 
 
