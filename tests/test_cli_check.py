@@ -90,6 +90,8 @@ def test_groups_of_a_file_in_cassandras_format_are_let_go(here):
         (["--information", "--set", "RC=3"], "say what is different"),
         (["--demand", "RC=1:2:3"], "needs both --demand"),
         (["--set", "RC"], "must be NAME=VALUE"),
+        (["--set", "RC=3", "--set", "RC=4"], "--set gives RC twice"),
+        (["--information", *["--sensor", "g=[[1],[1]]"] * 2], "--sensor gives g twice"),
         (["--demand", "RC=1:2", "--action", "replace"], "must be NAME=LOW:HIGH:COUNT"),
         (["--set", "RC=3", "--sensor", "g=[[1]]"], "--sensor goes with --information"),
         (["--information", "--sensor", "g=[[1]"], "is not a number, nor lists of numbers"),

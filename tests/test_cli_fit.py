@@ -154,6 +154,22 @@ def test_parameters_come_from_a_file_too():
         pd.testing.assert_frame_equal(pd.read_csv(f"{name}.csv", dtype={"a": "Int64"}), want)
 
 
+@pytest.mark.parametrize(
+    ("theta", "told"),
+    [
+        ('{"gold": 2.0, "gold": 3.0}', "theta.json gives gold twice"),
+        ('{"gold": 3.0}', "theta.json gives gold = 3, but it is fixed at 7"),
+    ],
+)
+def test_of_two_values_of_a_parameter_neither_counts(theta, told):
+    Path("tiger.toml").write_text(
+        'model = "Tiger"\nprior = {kind = "known", belief = [0.5, 0.5]}\nfixed = {gold = 7}\n'
+    )
+    Path("theta.json").write_text(theta)
+    words = ["--agents", 2, "--periods", 2, "--grid", "linear:5", "--theta", "theta.json"]
+    assert told in invoke("simulate", "tiger.toml", *words, code=1).stderr
+
+
 def test_labels_and_dates_are_read():
     frame = pd.read_csv("panel.csv")
     frame["did"] = frame["did"].map({0: "keep", 1: "replace"})
@@ -385,6 +401,8 @@ def test_models_that_cannot_be_had_are_explained(own, model, code, told):
     [
         (["--fix", "RC=two"], 2, "'two' is not a number"),
         (["--fix", "coast=2"], 1, "--fix names 'coast'"),
+        (["--fix", "RC=2", "--fix", "RC=3"], 2, "--fix gives RC twice"),
+        (["--fix", "RC", "--free", "RC"], 1, "RC is both fixed and free"),
         (["--free", "RD"], 1, "RD"),
         (["--constraint", "RD = 2"], 1, "RD"),
         (["--grid", "cubic:5"], 2, "linear:NODES"),

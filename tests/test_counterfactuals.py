@@ -404,6 +404,7 @@ def test_starts_are_the_panels_first_rows(estimate):
 # ---- refusals ----------------------------------------------------------------------------------
 
 KEEP = {"available": ["keep"]}
+TWICE = r"gives both cost and cost\[bad\]: leave one out"
 REFUSED = [
     (lambda e: pf.counterfactual(e), "nothing is different"),
     (
@@ -414,6 +415,11 @@ REFUSED = [
     (lambda e: pf.counterfactual(e, {"increment[good, 0]": 0.9}), "must sum to 1"),
     (lambda e: pf.counterfactual(e, lambda th: 3.0), "float came back"),
     (lambda e: pf.counterfactual(e, lambda th: th, discount=0.5), "inside the function"),
+    (lambda e: pf.counterfactual(e, {"cost[bad]": 400.0, "cost": [30, 200]}), TWICE),
+    (lambda e: pf.counterfactual(e, {"cost": [30, 200], "cost[bad]": 400.0}), TWICE),
+    (lambda e: pf.counterfactual(e, lambda th: {"cost[bad]": 400.0} | th), TWICE),
+    (lambda e: pf.counterfactual(e, {"discount": 0.9}, discount=0.5), "without the discount"),
+    (lambda e: pf.counterfactual(e, [0.9], discount=0.5), "without the discount"),
     (lambda e: pf.counterfactual(e, discount=1.0), r"discount must lie in \[0, 1\)"),
     (lambda e: pf.counterfactual(e, information="all"), "must be pf.Sensor"),
     (lambda e: pf.counterfactual(e, **KEEP, draws=1), "at least 2, 0 for the delta method"),

@@ -291,6 +291,18 @@ RUN = {"agents": 1, "periods": 2, "seed": 0}
 WITH = RUN | {"theta": THETA, "prior": PRIOR}
 
 
+def stepped(action):
+    env = env_of()
+    env.reset(seed=0)
+    return env.step(action)
+
+
+def test_whole_numbers_of_numpy_are_actions():
+    """As an action space draws them, and as policies of other packages return them."""
+    outcomes = [stepped(action) for action in (1, np.int64(1), np.array(1), np.uint8(1))]
+    assert len({outcome[:4] for outcome in outcomes}) == 1
+
+
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -310,6 +322,12 @@ WITH = RUN | {"theta": THETA, "prior": PRIOR}
         (lambda: env_of(periods=0), "periods.* 0"),
         (lambda: env_of(z0=5), r"z0.* 5"),
         (lambda: env_of().step(0), r"reset\(\)"),
+        (lambda: stepped(1.99), r"one of 0\.\.2, a whole number, but it is 1\.99"),
+        (lambda: stepped("2"), "a whole number, but it is '2'"),
+        (lambda: stepped(True), "a whole number, but it is True"),
+        (lambda: stepped([1]), r"a whole number, but it is \[1\]"),
+        (lambda: stepped(3), r"one of 0\.\.2, but it is 3"),
+        (lambda: env_of(z0=True), "z0.* True"),
         (lambda: env_of().reset(options={"s0": 1}), "'s0'"),
         (lambda: env_of().reset(options={"prior": [0.5, 0.4]}), r"0\.9"),
         (lambda: env_of().reset(options={"z0": -1}), "-1"),

@@ -260,6 +260,7 @@ def test_what_cannot_be_estimated_is_refused():
     refused("action 1 is never chosen", panel=kept)
     refused("no free reward parameters", fixed={"RC": 3.0, "cost": TRUTH["cost"]})
     refused("at least 2 replicates, not 1", replicates=1)
+    refused("dynamics and fixed give stay different values", fixed={"stay": [0.5, 0.5]})
     refused("one of keep, replace", reference="wait")
     refused("prior for each agent", prior=pf.AgentPriors())
     with pytest.raises(pf.EstimationError, match="degree"):

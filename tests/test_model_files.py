@@ -170,6 +170,18 @@ SMALL = "kernel = [[[[[1.0]], [[1.0]]]]]"
             'model = "EngineReplacement"\n[theta]\nincrement = [[1, 0, 0, 0], [1, 1, 0, 0]]',
             "must sum to 1.*sums to 2",
         ),
+        (
+            'model = "EngineReplacement"\n[fixed]\ncost = [1, 2]\n"cost[good]" = 1',
+            r"\[fixed\] gives both cost and cost\[good\]",
+        ),
+        (
+            'model = "Tiger"\n[theta]\ngold = 5\n[fixed]\ngold = 7',
+            r"\[theta\] gives gold = 5, but it is fixed at 7",
+        ),
+        (
+            'model = "EngineReplacement"\n[theta]\n"cost[bad]" = 5\n[fixed]\ncost = [1, 2]',
+            r"\[theta\] gives cost\[bad\] = 5, but it is fixed at 2",
+        ),
         ('model = "Tiger"\nfixed = "gold"', "fixed must be a list of names or a table.*'gold'"),
         ('model = "Tiger"\nfixed = [3]', "must list names.*3"),
         ('model = "Tiger"\nfixed = ["golt"]', "Did you mean 'gold'"),

@@ -159,7 +159,7 @@ def test_an_entry_is_held_while_the_other_is_sampled_and_progress_is_told(panel)
     ("options", "message"),
     [
         ({"fixed": {"seen[true]": 0.7}}, r"'seen\[true\]' cannot be fixed alone.*sum to one"),
-        ({"fixed": {"gain": [1.0, 1.0], "gain[left]": 2.0}}, "name it once"),
+        ({"fixed": {"gain": [1.0, 1.0], "gain[left]": 2.0}}, "both gain and"),
         ({"fixed": {"gain[lfet]": 2.0}}, r"gain\[left\]"),
         ({"fixed": {"gain[left]": np.nan}}, r"gain\[left\]"),
         (

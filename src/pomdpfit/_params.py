@@ -218,6 +218,13 @@ class ParameterSpace:
                 f"{nearest(str(name), own or [*self.parameters, *self.names])}"
             )
 
+    def require_once(self, names: Iterable[str], place: str) -> None:
+        """Raise where a parameter is named beside one of its own entries: which value counts?"""
+        names = list(names)
+        for entry, owner in zip(self.names, self.owners, strict=True):
+            if entry != owner and entry in names and owner in names:
+                raise ModelError(f"{place} gives both {owner} and {entry}: leave one out.")
+
     def check(self, theta: Theta) -> dict[str, Array]:
         """theta in float64 and in this space's order, or an error that names the entry."""
         return {name: on_device(value) for name, value in self.checked_numbers(theta).items()}

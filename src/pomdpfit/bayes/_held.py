@@ -56,7 +56,10 @@ def hold(space: ParameterSpace, fixed: Fixed) -> tuple[ParameterSpace, Held]:
         owner = space.owners[list(space.names).index(entry)]
         p = space.parameters[owner]
         if p.fixed:
-            raise EstimationError(f"{entry!r} is fixed with the whole of {owner!r}: name it once.")
+            raise EstimationError(
+                f"{entry!r} cannot be fixed alone: the model fixes the whole of {owner!r}. Let it "
+                f"go with free=[{owner!r}], or fix the whole."
+            )
         if isinstance(p.constraint, Simplex):
             raise EstimationError(
                 f"{entry!r} cannot be fixed alone here: the entries of its row sum to one, and so "

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pomdpfit._errors import ConvergenceWarning, EstimationError
+from pomdpfit._fixed import refuse_fixed_and_free, refuse_other_start
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._priors import AbstractPrior
@@ -65,8 +66,10 @@ def sample_posterior(
     if not 0 < accept < 1:
         raise EstimationError(f"accept must lie between 0 and 1, but it is {accept!r}.")
     setting = Setting(model, panel, prior, grid, solver)
+    refuse_fixed_and_free(fixed or {}, free)
     space, held = hold(setting.likelihood().space.free(*free), fixed or {})
     sampler = Sampler(setting.likelihood(space), priors, warmup, draws, accept, held)
+    refuse_other_start(space, start or {}, fixed or ())
     tell = callback(progress)
     result = sampler(sampler.data, start or {}, chains, seed, tell)
     for doubt in find_doubts(result):

@@ -10,12 +10,18 @@ from rich.markup import escape
 
 from pomdpfit._errors import ModelError
 from pomdpfit._nearest import nearest
-from pomdpfit.cli._common import Usage, named_value, say
+from pomdpfit.cli._common import Usage, named_value, once_each, say
 from pomdpfit.model_files import Specification
 from pomdpfit.model_files._read import read_free, read_toml
 from pomdpfit.model_files._specification import as_arrays, states_of
 from pomdpfit.model_files._study import read_estimator, read_grid
-from pomdpfit.model_files._values import PRIORS, read_fixed, read_leaves, read_prior
+from pomdpfit.model_files._values import (
+    PRIORS,
+    read_fixed,
+    read_leaves,
+    read_prior,
+    refuse_other_fixed,
+)
 from pomdpfit.models import PomdpFile
 
 _READERS = {"estimator": read_estimator, "grid": read_grid}
@@ -99,13 +105,15 @@ def with_held(
 ) -> Specification:
     """The specification with --fix, --free and --constraint added to what the file says."""
     space, theta = spec.space, as_arrays({**spec.space.example(), **spec.start})
-    given = dict(_held(text, space.names + list(space.parameters)) for text in fix)
+    names = space.names + list(space.parameters)
+    given = once_each((_held(text, names) for text in fix), "--fix")
     fixed = {**spec.fixed, **read_fixed(given, space, theta, "--fix")}
+    space.require_once(fixed, f"[fixed] of {spec.path} with --fix")
     if isinstance(spec.model, PomdpFile):
         free = spec.model.leaves_named(free)
-    names = read_free(tuple(dict.fromkeys((*spec.free, *free))), fixed, space)
+    released = read_free(tuple(dict.fromkeys((*spec.free, *free))), fixed, space)
     return dataclasses.replace(
-        spec, fixed=fixed, free=names, constraints=(*spec.constraints, *constraints)
+        spec, fixed=fixed, free=released, constraints=(*spec.constraints, *constraints)
     )
 
 
@@ -125,11 +133,20 @@ def with_theta(spec: Specification, path: Path | None) -> Specification:
     if not isinstance(found, dict):
         raise ModelError(f"{path} must hold names and values of parameters, not {found!r:.80}.")
     start = read_leaves(found, spec.space, str(path))
+    refuse_other_fixed(found, start, spec.fixed, spec.space, str(path))
     return dataclasses.replace(spec, start={**spec.start, **start})
 
 
 def _read_json(path: Path) -> Any:
+    def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ModelError(f"{path} gives {twice} twice: leave one out.")
+        return found
+
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=named_once)
     except ValueError as error:
         raise ModelError(f"{path} is neither .toml nor JSON: {error}.") from error

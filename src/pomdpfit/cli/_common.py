@@ -7,7 +7,7 @@ import json as encoding
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,16 @@ def named_value(text: str, option: str) -> tuple[str, Any]:
         raise Usage(
             f"{option} {text}: {value!r} is not a number, nor lists of numbers such as [0.2,0.8]."
         ) from None
+
+
+def once_each(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """Names and values of an option that is repeatable, but not for the same name."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Usage(f"{option} gives {name} twice: leave one out.")
+        found[name] = value
+    return found
 
 
 def require_folder(path: Path, option: str = "--out") -> None:

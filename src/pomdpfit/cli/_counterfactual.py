@@ -10,6 +10,7 @@ import typer
 from pomdpfit.cli._common import (
     Usage,
     named_value,
+    once_each,
     prepare,
     print_json,
     require_picture,
@@ -88,8 +89,8 @@ def counterfactual(
         raise Usage("--sensor goes with --information.")
     if plot is not None:
         require_picture(plot)
-    moves = dict(named_value(text, "--set") for text in change or ()) or None
-    sensors = dict(named_value(text, "--sensor") for text in sensor or ())
+    moves = once_each((named_value(text, "--set") for text in change or ()), "--set") or None
+    sensors = once_each((named_value(text, "--sensor") for text in sensor or ()), "--sensor")
     span = None if demand is None else _range(demand)
     money = None if dollars is None else dict([named_value(dollars, "--dollars")])
     from pomdpfit.cli._saved import load_whole_fit

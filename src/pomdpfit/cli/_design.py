@@ -10,6 +10,7 @@ from pomdpfit.cli._common import (
     Interrupted,
     Usage,
     named_value,
+    once_each,
     prepare,
     print_json,
     require_folder,
@@ -80,7 +81,7 @@ def design(
     if plot is not None:
         require_picture(plot)
     sizes = {"agents": _numbers(agents, "--agents"), "periods": _numbers(periods, "--periods")}
-    wanted = dict(named_value(text, "--se") for text in se or ())
+    wanted = once_each((named_value(text, "--se") for text in se or ()), "--se")
     from pomdpfit.cli._choices import chosen, with_held, with_prior, with_theta
     from pomdpfit.cli._kept import Kept
     from pomdpfit.cli._models import read_model

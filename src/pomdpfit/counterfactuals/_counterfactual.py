@@ -13,6 +13,7 @@ from pomdpfit._model import Model
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._progress import Progress, callback, long_running
 from pomdpfit._schemes import AbstractScheme
+from pomdpfit._shown import shown
 from pomdpfit._solve import Solution
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit.counterfactuals._banded import AbstractBanded, Told
@@ -100,7 +101,12 @@ def counterfactual(
     if discount is not None and callable(theta):
         raise ModelError("set the discount inside the function of theta, or give a mapping.")
     if discount is not None:
-        theta = {**(theta if isinstance(theta, Mapping) else {}), "discount": discount}
+        if theta is not None and (not isinstance(theta, Mapping) or "discount" in theta):
+            raise ModelError(
+                "theta must be a mapping of names to values without the discount where discount= "
+                f"gives it, not {shown(theta)}: leave one out."
+            )
+        theta = {**(theta or {}), "discount": discount}
     change = Change(theta, available, information)
     if not change.words():
         raise ModelError(

@@ -153,6 +153,7 @@ def moved(space: ParameterSpace, theta: Theta, move: Move | None) -> dict[str, A
             "theta must be a mapping of names to values, or a function that returns one, but "
             f"{type(changes).__name__} came back."
         )
+    space.require_once(changes, "the change")
     entries = dict(zip(space.names, space.owners, strict=True))
     for name, value in changes.items():
         if name in entries and name not in space.parameters:

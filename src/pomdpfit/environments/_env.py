@@ -52,7 +52,8 @@ class ModelEnv(gymnasium.Env):
         """z', r(z, s, a), whether the horizon ends here, whether the periods do, and info."""
         if self._z is None:
             raise ModelError("the episode has not begun: call reset() first.")
-        a, world = int(action), self.world
+        world = self.world
+        a = world.checked_action(action)
         world.refuse_unless_available(self._z, a)
         reward = float(world.reward[self._z, self._s, a] + self._shock[a])
         self._z, self._s = world.move(self._z, self._s, a, self.np_random)

@@ -13,6 +13,7 @@ from pomdpfit._labels import action_names
 from pomdpfit._model import Model, Primitives
 from pomdpfit._priors import AbstractPrior, checked_with_prior, labels_of
 from pomdpfit._shocks import Gumbel
+from pomdpfit._shown import shown
 from pomdpfit._types import ArrayLike, Bool, Float, Int, Theta
 
 
@@ -50,6 +51,16 @@ class World:
         law = self.probability[z if len(self.probability) > 1 else 0, a, :, s]
         k, s_next = divmod(draw(law.reshape(-1), rng), law.shape[-1])
         return int(self.successors[z if len(self.successors) > 1 else 0, a, k]), s_next
+
+    def checked_action(self, action: ArrayLike | int) -> int:
+        """The number of an action: a whole number, or an array of numpy's that is one."""
+        given = np.asarray(action)
+        if given.ndim or not np.issubdtype(given.dtype, np.integer):
+            raise ModelError(
+                f"the action must be one of 0..{self.actions - 1}, a whole number, but it is "
+                f"{shown(action)}."
+            )
+        return int(given)
 
     def refuse_unless_available(self, z: int, a: int) -> None:
         """An error naming the action where it cannot be taken."""
@@ -117,6 +128,7 @@ def checked_belief(x0: ArrayLike, states: int) -> Float[np.ndarray, "S"]:
 
 def checked_observation(z0: int, observations: int) -> int:
     """A first observation that the model has."""
-    if not isinstance(z0, int | np.integer) or not 0 <= z0 < observations:
+    whole = isinstance(z0, int | np.integer) and not isinstance(z0, bool)
+    if not whole or not 0 <= z0 < observations:
         raise ModelError(f"z0 must be one of 0..{observations - 1}, but it is {z0!r}.")
     return int(z0)

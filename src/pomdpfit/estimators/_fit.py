@@ -19,7 +19,7 @@ from pomdpfit._errors import (
 )
 from pomdpfit._estimate import Estimate
 from pomdpfit._fingerprint import fingerprint
-from pomdpfit._fixed import split_fixed
+from pomdpfit._fixed import refuse_fixed_and_free, split_fixed
 from pomdpfit._identical_states import warn_of_identical_states
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._panel import Panel
@@ -68,7 +68,8 @@ def fit(
     """Estimate a model (with hidden states, or a fully observed `baselines.MDP`) from a panel.
 
     estimator    pf.Joint() (default), pf.TwoStage() or pf.SoftPolicyGradient()
-    start        where to start; the model's example if not given, missing leaves likewise
+    start        where to start; the model's example if not given, missing leaves likewise; what it
+                 gives for parameters in `fixed` is not used
     starts       how many points to start from in all (5 with hidden states, else 1), drawn far and
                  wide; or points of your own, a list or a mapping from a name, tried beside
                  `start` and the drawn ones
@@ -108,7 +109,7 @@ def fit(
             "every parameter is fixed: there is nothing to estimate. Let one go with free=[...] "
             f"(--free NAME): {', '.join(held)}."
         )
-    paths = starting_points(likelihood, restrictions, start, starts, seed)
+    paths = starting_points(likelihood, restrictions, start, starts, seed, fixed or ())
     width = chosen_width(likelihood, len(paths), n_jobs, batch)
     given = {"start": start, "starts": starts, "fixed": fixed or {}, "free": list(free)}
     given |= {"constraints": [constraints] if isinstance(constraints, str) else list(constraints)}
@@ -173,6 +174,7 @@ def prepare(
 ) -> tuple[AbstractLikelihood, Restrictions | None]:
     """The likelihood with its space, and the restrictions over all its entries."""
     likelihood = setting.likelihood()
+    refuse_fixed_and_free(fixed, free)
     space = likelihood.space.free(*free)
     leaves, entries = split_fixed(space, fixed)
     single = [f"{name} = {value!r}" for name, value in entries.items()]

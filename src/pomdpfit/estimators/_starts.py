@@ -1,12 +1,13 @@
 """Starting points spread over the parameter space: a seeded Latin hypercube."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from pomdpfit._entries import free_entries, project
 from pomdpfit._errors import EstimationError, ModelError
+from pomdpfit._fixed import refuse_other_start
 from pomdpfit._log_likelihood import AbstractLikelihood
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import Restrictions
@@ -89,6 +90,7 @@ def starting_points(
     start: Theta | None,
     starts: int | Sequence[Theta] | Mapping[str, Theta] | None,
     seed: int,
+    fixed: Collection[str] = (),
 ) -> list[Path]:
     """The user's start (or the example), points of the user's own, and drawn ones."""
     space = likelihood.space
@@ -96,6 +98,7 @@ def starting_points(
 
     def whole(theta: Theta) -> dict[str, np.ndarray]:
         """Leaves that are not given are the example's; fixed ones stay what they are fixed at."""
+        refuse_other_start(space, theta, fixed)
         unknown = {**example, **theta}
         for name, p in space.parameters.items():
             if p.fixed:

@@ -300,7 +300,7 @@ def _fit_at(
             start={n: theta[n] for n in theta if n not in values},
             starts=1,
             fixed={**fixed, **values},
-            free=estimate.freed,
+            free=[n for n in estimate.freed if n not in values],
             constraints=estimate.restrictions,
             grid=setting.grid,
             solver=setting.solver,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pomdpfit._errors import ModelError, PomdpfitError
+from pomdpfit._fixed import refuse_fixed_and_free
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
 from pomdpfit._restrictions import parse_restrictions
@@ -17,7 +18,7 @@ from pomdpfit.model_files._groups import with_groups
 from pomdpfit.model_files._ready import named_model
 from pomdpfit.model_files._specification import Specification, as_arrays, full_space
 from pomdpfit.model_files._study import STUDY_KEYS, study_options
-from pomdpfit.model_files._values import read_fixed, read_leaves, read_prior
+from pomdpfit.model_files._values import read_fixed, read_leaves, read_prior, refuse_other_fixed
 
 _MODEL_KEYS = (
     *("model", "options", "tables", "groups"),
@@ -114,6 +115,7 @@ def _specification(content: dict[str, Any], path: Path, own_code: bool = False) 
     space.check({**space.example(), **start})
     theta = as_arrays({**space.example(), **start})
     fixed = read_fixed(content.get("fixed", {}), space, theta)
+    refuse_other_fixed(table(content, "theta"), start, fixed, space, "[theta]")
     return Specification(
         model=model,
         start=start,
@@ -128,9 +130,7 @@ def _specification(content: dict[str, Any], path: Path, own_code: bool = False) 
 def read_free(names: tuple[str, ...], fixed: Any, space: ParameterSpace) -> tuple[str, ...]:
     """Parameters to let go, which cannot be held too."""
     space.free(*names)
-    both = [name for name in names if name in fixed]
-    if both:
-        raise ModelError(f"{both[0]} is both fixed and free: leave one out.")
+    refuse_fixed_and_free(fixed, names)
     return names
 
 

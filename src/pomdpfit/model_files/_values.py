@@ -1,6 +1,6 @@
 """Values of parameters, whole leaves or single entries, and priors, as files give them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from pomdpfit._nearest import nearest
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior, AgentPriors, CommonPrior, KnownPrior, StationaryPrior
 from pomdpfit._shown import cut, shown
+from pomdpfit._types import ArrayLike
 from pomdpfit.baselines import MDP
 from pomdpfit.model_files._checks import array, number, refuse_unknown
 from pomdpfit.model_files._specification import as_arrays, states_of
@@ -26,13 +27,13 @@ def read_leaves(
     """Leaves such as `cost` and entries such as `cost[good]`, as the leaves that they make."""
     owner = dict(zip(space.names, space.owners, strict=True))
     theta = as_arrays(space.example())
-    named: dict[str, str] = {}
-    for name, value in values.items():
+    given: dict[str, None] = {}
+    for name in values:
         space.require_name(name, place)
+    space.require_once(values, place)
+    for name, value in values.items():
         leaf = name if name in space.parameters else owner[name]
-        if leaf in named and leaf in (name, named[leaf]):
-            raise ModelError(f"{place} gives both {named[leaf]} and {name}: leave one out.")
-        named[leaf] = name
+        given[leaf] = None
         if name == leaf:
             theta[leaf] = array(value, f"{place} {name}")
         else:
@@ -42,7 +43,7 @@ def read_leaves(
         space.check(theta)
     except PomdpfitError as error:
         raise ModelError(f"{place}: {error}") from error
-    return {leaf: theta[leaf] for leaf in named}
+    return {leaf: theta[leaf] for leaf in given}
 
 
 def read_fixed(
@@ -57,8 +58,10 @@ def read_fixed(
     if not isinstance(given, dict):
         raise ModelError(f"fixed must be a list of names or a table, but it is {shown(given)}.")
     fixed: dict[str, np.ndarray | float] = {}
-    for name, value in given.items():
+    for name in given:
         space.require_name(name, place)
+    space.require_once(given, place)
+    for name, value in given.items():
         if value is True:
             fixed[name] = _value_of(name, space, theta)
         elif value is False:
@@ -75,6 +78,29 @@ def read_fixed(
     except PomdpfitError as error:
         raise ModelError(f"{place}: {error}") from error
     return fixed
+
+
+def refuse_other_fixed(
+    names: Iterable[str],
+    start: Mapping[str, np.ndarray],
+    fixed: Mapping[str, ArrayLike | float],
+    space: ParameterSpace,
+    place: str,
+) -> None:
+    """Refuse a value in one place for what is fixed at another value in another place."""
+
+    def entries(name: str) -> Sequence[str]:
+        leaf = space.parameters.get(name)
+        return [name] if leaf is None else list(leaf.entry_names(name).flat)
+
+    held = {n: v for f, x in fixed.items() for n, v in zip(entries(f), np.ravel(x), strict=True)}
+    values = space.to_series({**space.example(), **start})
+    for name in (entry for given in names for entry in entries(given) if entry in held):
+        if values[name] != held[name]:
+            raise ModelError(
+                f"{place} gives {name} = {values[name]:.6g}, but it is fixed at {held[name]:.6g}: "
+                "leave one out."
+            )
 
 
 def _within_bounds(name: str, value: float, space: ParameterSpace, place: str) -> float:

@@ -113,6 +113,11 @@ def fit_by_inversion(
         likelihood.grid,
     )
     if dynamics is not None:
+        for n in sorted(likelihood.dynamics & dynamics.keys() & (fixed or {}).keys()):
+            if not np.array_equal(dynamics[n], theta[n]):
+                raise EstimationError(
+                    f"dynamics and fixed give {n} different values: leave one out."
+                )
         moved = {n: leaf for n, leaf in dynamics.items() if n not in (*rewards, *(fixed or {}))}
         theta = space.check({**theta, **moved})
     else:
