@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 
 import cloudpickle
 import numpy as np
@@ -157,6 +158,83 @@ def test_bad_rows_are_refused_as_in_single_files(tmp_path, panel, spoil, says):
     with pytest.raises(pf.PanelError, match=says) as refusal:
         write(tmp_path / "bad", [spoil(frame)])
     assert "0.parquet" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["agent", "time", "Z", "first", "a"], "0.parquet has no column 'z'"),
+        (["agent", "time", "z", "z", "a"], "0.parquet has 2 columns 'z'"),
+    ],
+)
+def test_no_other_column_is_taken_for_one_that_is_not_there(tmp_path, names, says):
+    """Arrow takes the last column for one that it does not find, here an action in every row."""
+    columns = [[1, 1, 2, 2], [0, 1, 0, 1], [2, 1, 2, 1], [0, 0, 0, 0], [0, 1, 1, 0]]
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table(columns, names=names), tmp_path / "data" / "0.parquet")
+    with pytest.raises(pf.PanelError, match=says):
+        pf.Panel.scan_parquet(tmp_path / "data", **COLUMNS)
+
+
+# ---- damaged files ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(scan, tmp_path):
+    """The data set again, and its first file."""
+    folder = shutil.copytree(scan.path, tmp_path / "copy")
+    return folder, sorted(folder.iterdir())[0]
+
+
+def flip(file, place):
+    """One bit of a file, in its last modified time too as it was."""
+    there, content = file.stat(), bytearray(file.read_bytes())
+    content[place // 8] ^= 1 << place % 8
+    file.write_bytes(content)
+    os.utime(file, ns=(there.st_atime_ns, there.st_mtime_ns))
+
+
+def test_flipped_bits_change_no_number_and_refusals_name_the_file(copied, panel):
+    """What a bit of a header that nothing reads may do is nothing: such files are read."""
+    folder, file = copied
+    whole, want = file.read_bytes(), panel.to_frame()
+    outcomes = {"as it was": 0, "other numbers": 0, "by name": 0, "no name": 0}
+    for place in np.random.default_rng(0).integers(0, 8 * len(whole), 60):
+        file.write_bytes(whole)
+        flip(file, int(place))
+        try:
+            found = pf.Panel.scan_parquet(folder, **COLUMNS).collect().to_frame()
+        except Exception as error:
+            named = isinstance(error, pf.PanelError) and str(file) in str(error)
+            outcomes["by name" if named else "no name"] += 1
+        else:
+            outcomes["as it was" if found.equals(want) else "other numbers"] += 1
+    assert outcomes["other numbers"] == 0, outcomes
+    assert outcomes["no name"] == 0, outcomes
+    assert outcomes["by name"] > 30, outcomes
+
+
+def test_damage_to_any_page_is_found_at_the_next_reading_too(copied):
+    """Its size and its time are those of the scan, so only the checksum of the page can tell."""
+    folder, file = copied
+    scan, whole = pf.Panel.scan_parquet(folder, **COLUMNS), file.read_bytes()
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    for k in range(group.num_columns):
+        column = group.column(k)
+        begin = column.dictionary_page_offset or column.data_page_offset
+        file.write_bytes(whole)
+        flip(file, 8 * (begin + column.total_compressed_size - 1))
+        os.utime(file, ns=(1, scan.partitions[0].modified))
+        for read in (scan.collect, lambda: pf.read_panel(file, **COLUMNS)):
+            with pytest.raises(pf.PanelError, match=f"{file} cannot be read as a Parquet file"):
+                read()
+
+
+def test_a_file_that_is_cut_short_is_named(copied):
+    folder, file = copied
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(pf.PanelError, match=f"{file} cannot be read as a Parquet file"):
+        pf.Panel.scan_parquet(folder, **COLUMNS)
 
 
 def test_an_agent_in_two_files_is_refused(tmp_path, panel):

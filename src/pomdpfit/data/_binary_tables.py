@@ -1,6 +1,8 @@
 """Parquet and Stata files as tables: values come with their types, as the file has them."""
 
+import contextlib
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,18 @@ def pyarrow_parquet(path: str | Path) -> Any:
     return pyarrow.parquet
 
 
+def open_parquet(path: str | Path) -> Any:
+    """A Parquet file that is closed by `with`; its pages are checked where they have checksums."""
+    return pyarrow_parquet(path).ParquetFile(path, page_checksum_verification=True)
+
+
 def read_parquet(path: Path, columns: Columns, model: Any = None) -> Table:
     """The columns that are read; needs pyarrow."""
-    pq = pyarrow_parquet(path)
-
-    def read() -> Table:
-        with pq.ParquetFile(path) as file:
-            columns.check(file.schema_arrow.names, str(path))
-            _refuse_exploding(path, file.metadata.num_rows * len(columns.names))
-            # Damaged text is noticed when it becomes Python's, so that belongs here too.
-            return Table.of_frame(file.read(columns=columns.names), columns, str(path), model)
-
-    return _read(path, read, "Parquet")
+    with readable(path, "Parquet"), open_parquet(path) as file:
+        columns.check(file.schema_arrow.names, str(path))
+        _refuse_exploding(path, file.metadata.num_rows * len(columns.names))
+        # Damaged text is noticed when it becomes Python's, so that belongs here too.
+        return Table.of_frame(file.read(columns=columns.names), columns, str(path), model)
 
 
 def text_columns(path: Path) -> set[str]:
@@ -44,7 +46,8 @@ def text_columns(path: Path) -> set[str]:
     import pyarrow as pa
 
     is_text = lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    schema = _read(path, lambda: pyarrow_parquet(path).read_schema(path), "Parquet")
+    with readable(path, "Parquet"):
+        schema = pyarrow_parquet(path).read_schema(path)
     plain = {f.name: getattr(f.type, "value_type", f.type) for f in schema}  # of a dictionary
     return {name for name, kind in plain.items() if is_text(kind)}
 
@@ -64,15 +67,14 @@ def read_stata(path: Path, columns: Columns, model: Any = None) -> Table:
     Numbers stay numbers, also where the file has value labels for them; the value labels are read
     where the caller lists labels that are text.
     """
-    # A damaged length makes pandas ask for gigabytes; bytes in memory give what there is.
-    content = _read(path, path.read_bytes, "Stata")
 
     def read(labelled: bool) -> pd.DataFrame:
-        return pd.read_stata(
-            io.BytesIO(content), convert_categoricals=labelled, preserve_dtypes=True
-        )
+        with readable(path, "Stata"):
+            # A damaged length makes pandas ask for gigabytes; bytes in memory give what there is.
+            content = io.BytesIO(path.read_bytes())
+            return pd.read_stata(content, convert_categoricals=labelled, preserve_dtypes=True)
 
-    frame = _read(path, lambda: read(False), "Stata")
+    frame = read(False)
     columns.check(list(frame.columns), str(path))
     by_name = [
         name
@@ -80,18 +82,21 @@ def read_stata(path: Path, columns: Columns, model: Any = None) -> Table:
         if any(isinstance(label, str) for label in labels or ())
     ]
     if by_name:
-        named = _read(path, lambda: read(True), "Stata")
+        named = read(True)
         frame = frame.assign(**{name: named[name].astype(object) for name in by_name})
     # Stata writes no text as an empty text.
     frame = frame[columns.names].replace({"": None})
     return Table.of_frame(frame, columns, str(path), model)
 
 
-def _read(path: Path, read: Any, kind: str) -> Any:
-    """What a reader makes of a file; readers of damaged files raise all sorts of errors."""
+@contextlib.contextmanager
+def readable(
+    path: str | Path, kind: str, known: tuple[type[Exception], ...] = (PomdpfitError,)
+) -> Iterator[None]:
+    """Around the reading of a file: readers of damaged files raise all sorts of errors."""
     try:
-        return read()
-    except PomdpfitError:
+        yield
+    except known:
         raise
     except Exception as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]

@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from pomdpfit._errors import PanelError
+from pomdpfit._errors import PanelError, PomdpfitError
 from pomdpfit._panel import Panel
 from pomdpfit._types import Float
-from pomdpfit.data._binary_tables import pyarrow_parquet, read_parquet
+from pomdpfit.data._binary_tables import open_parquet, read_parquet, readable
 from pomdpfit.data._columns import Columns
 from pomdpfit.streaming._chunks import panel_of
-from pomdpfit.streaming._clean_rows import NotClean, clean_rows, require_order, whole_agents
+from pomdpfit.streaming._clean_rows import (
+    CleanRows,
+    NotClean,
+    clean_rows,
+    require_order,
+    whole_agents,
+)
 
 _BATCH = 2**18  # rows that are decoded at a time
 _MOST_UNCLEAN = 5_000_000  # rows that are read at once where a file cannot be streamed
@@ -58,18 +64,22 @@ def partition_panels(
     if not clean:
         yield _read_at_once(path, columns, entry)
         return
-    parquet = pyarrow_parquet(path)
-    with parquet.ParquetFile(path) as file:
-        batches = file.iter_batches(min(_BATCH, rows), columns=columns.names)
-        clean_batches = (clean_rows(each, columns) for each in batches)
-        for block in whole_agents(clean_batches, rows, multiple):
-            require_order(block)
-            yield panel_of(block, columns, entry)
+    for block in whole_agents(_clean_batches(path, columns, rows), rows, multiple):
+        require_order(block)
+        yield panel_of(block, columns, entry)
+
+
+def _clean_batches(path: str, columns: Columns, rows: int) -> Iterator[CleanRows]:
+    """Rows as the file has them, some at a time."""
+    with readable(path, "Parquet", (PomdpfitError, NotClean)), open_parquet(path) as file:
+        columns.check(file.schema_arrow.names, path)
+        for batch in file.iter_batches(min(_BATCH, rows), columns=columns.names):
+            yield clean_rows(batch, columns)
 
 
 def _read_at_once(path: str, columns: Columns, entry: int | Mapping[Hashable, int]) -> Panel:
     """By the reader of single files, which sorts or refuses."""
-    with pyarrow_parquet(path).ParquetFile(path) as file:
+    with readable(path, "Parquet"), open_parquet(path) as file:
         count = file.metadata.num_rows
     if count > _MOST_UNCLEAN:
         raise PanelError(
@@ -94,7 +104,8 @@ def survey(
 def _survey(
     path: str, columns: Columns, entry: int | Mapping[Hashable, int], rows: int, *, clean: bool
 ) -> Partition:
-    there = os.stat(path)
+    with readable(path, "Parquet"):
+        there, digest = os.stat(path), _digest(path)
     seen: set[Hashable] = set()
     counts = np.zeros(5, dtype=int)
     longest, contexts = 0, np.zeros((0, 0))
@@ -113,7 +124,7 @@ def _survey(
         raise PanelError(f"{path} is empty: it has no rows.")
     agents, present, choices, transitions, scored_agents = map(int, counts)
     return Partition(
-        *(path, there.st_size, there.st_mtime_ns, _digest(path), clean),
+        *(path, there.st_size, there.st_mtime_ns, digest, clean),
         *(agents, present, longest, choices, transitions, *_ends(seen)),
         contexts,
         tuple(f"{Path(path).name}: {note}" for note in notes),

@@ -27,7 +27,8 @@ def write_rows(path: Path, columns: Mapping[str, Any]) -> None:
     parquet = pyarrow_parquet(path)
     table = pa.table({name: _packed(values) for name, values in columns.items()})
     sink = pa.BufferOutputStream()
-    parquet.write_table(table, sink, row_group_size=_ROW_GROUP, compression="zstd")
+    how = {"row_group_size": _ROW_GROUP, "compression": "zstd", "write_page_checksum": True}
+    parquet.write_table(table, sink, **how)
     write_atomically(path, sink.getvalue())
 
 
