@@ -19,7 +19,7 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import Restrictions, parse_restrictions
 from pomdpfit._setting import Setting
 from pomdpfit._summary import Summary
-from pomdpfit._summary_parts import facts_of, notes_of
+from pomdpfit._summary_parts import equal_maxima, facts_of, notes_of
 from pomdpfit._test_result import TestResult
 from pomdpfit._types import Float
 from pomdpfit.inference._few_agents import error_notes, spanned, too_few, why_missing
@@ -33,7 +33,9 @@ _NEAR = 2.0  # standard errors from a bound within which a normal interval is do
 class Estimate:
     """Parameters, their uncertainty, the other maxima, and what there is to doubt.
 
-    `modes` has a row for each maximum found, `starts` one for each starting point. `arguments` are
+    `modes` has a row for each maximum found, the estimate first (its `converged` says whether it is
+    a maximum). `starts` has one for each starting point: the mode it led to, how it ended and at
+    which log-likelihood; those that did not converge led to none, and have mode 0. `arguments` are
     those of `pf.fit`, as they were given, beside model, panel and means. `converged` and
     `on_boundary` are separate: an estimate can be a true maximum that lies on a bound, and then the
     entries in `boundary` have no standard errors.
@@ -157,14 +159,24 @@ class Estimate:
         joint = self.information.first is None
         return "hessian" if joint or too_few(self) else "sandwich"
 
+    @property
+    def withheld(self) -> bool:
+        """Whether there are standard errors on request alone, by their `kind`: see `doubts`.
+
+        They describe a maximum. Where a search ended on a ridge whose directions are known, what
+        these do not move has standard errors all the same.
+        """
+        ridge = self.result is Result.FLAT and self.information.not_identified
+        return not (self.converged or ridge)
+
     def cov_params(self, kind: Any = None) -> pd.DataFrame:
         """The covariance of the free entries; full rank.
 
         kind: "hessian", "opg", "sandwich" (clustered by agent), after two stages "uncorrected"; or
-        a bootstrap of this estimate. By default `cov_type`. Not a number where an agent's own
-        prior was estimated: theory has no standard errors for that; a bootstrap does. Nor are outer
-        products of no more agents than parameters. What there is to say of few agents
-        (`covariance_notes`) is an `InferenceWarning`.
+        a bootstrap of this estimate. By default `cov_type`, but not a number where the fit did not
+        converge. Nor where an agent's own prior was estimated: theory has no standard errors for
+        that; a bootstrap does. Nor are outer products of no more agents than parameters. What there
+        is to say of few agents (`covariance_notes`) is an `InferenceWarning`.
         """
         self._warn(kind)
         return self._covariance(kind)
@@ -189,7 +201,8 @@ class Estimate:
             return kind.cov_params().loc[names, names]
         used = self.cov_type if kind is None else kind
         matrix = self.information.covariance(used)
-        if self.incidental or (used == "opg" and not spanned(self)):
+        unspanned = used == "opg" and not spanned(self)
+        if self.incidental or unspanned or (kind is None and self.withheld):
             matrix = np.full_like(matrix, np.nan)
         return pd.DataFrame(matrix, names, names)
 
@@ -267,7 +280,20 @@ class Estimate:
         """What a reader must know before using the numbers; empty if there is nothing."""
         found = []
         if not self.converged:
-            found.append(f"not converged ({self.result.name.lower()}): {self.reason}")
+            doubt = f"not converged ({self.result.name.lower()}): {self.reason}"
+            if self.withheld:
+                doubt += (
+                    " Standard errors, p-values and intervals are withheld: this is no maximum. To "
+                    f'see them all the same, name their kind: est.summary(kind="{self.cov_type}").'
+                )
+            found.append(doubt)
+        if self.converged and (equal := equal_maxima(self)):
+            found.append(
+                f"not identified: {', '.join(f'mode {k}' for k in equal)} of est.modes "
+                f"{'has' if len(equal) == 1 else 'have'} the same log-likelihood, and these data "
+                "cannot tell which is right. The log-likelihood falls between them: standard "
+                "errors hold around each alone."
+            )
         if self.on_boundary:
             found.append(
                 f"on the boundary: {', '.join(self.boundary)}. These have no standard errors, and "

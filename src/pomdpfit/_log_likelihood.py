@@ -21,6 +21,8 @@ from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._types import Array, Bool, Float, Theta
 
+SAME_VALUE = 1e-3  # in log-likelihood: far below what any test could tell apart
+
 
 class Part(enum.Flag):
     """Which terms of the log-likelihood are asked for."""

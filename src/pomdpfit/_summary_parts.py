@@ -2,13 +2,57 @@
 
 from typing import Any
 
+import pandas as pd
+
+from pomdpfit._log_likelihood import SAME_VALUE
 from pomdpfit.inference._few_agents import spanned
+
+_MOST = 4  # starts that are named
+
+
+def other_maxima(est: Any) -> pd.DataFrame:
+    """The modes that are maxima, beside the estimate."""
+    others = est.modes.iloc[1:]
+    return others[others["converged"].astype(bool)] if len(others) else others
+
+
+def equal_maxima(est: Any) -> list[int]:
+    """Those of them that have the log-likelihood of the estimate, part by part."""
+    others = other_maxima(est)
+    if not len(others):
+        return []
+    parts = ["observation", "choice"]
+    gap = (others[parts] - est.modes[parts].iloc[0]).abs().max(axis=1)
+    return list(others.index[gap <= SAME_VALUE])
+
+
+def unfinished_starts(est: Any) -> pd.DataFrame:
+    """The starts whose search did not converge, that of the estimate perhaps among them."""
+    return est.starts[~est.starts["result"].isin(["converged", "flat"])]
+
+
+def words_on_unfinished(est: Any) -> str:
+    """How many other starts did not converge, which, and where they ended; nothing if all did."""
+    found = unfinished_starts(est)
+    if not len(found):
+        return ""
+    ended = [
+        f"{name} ({row['result']}"
+        + (f", log-likelihood {row['llf']:,.3f})" if pd.notna(row["llf"]) else ")")
+        for name, row in found.head(_MOST).iterrows()
+    ]
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    return f"{len(found)} of {len(est.starts)} starts did not converge: {', '.join(ended)}{more}"
 
 
 def facts_of(est: Any, kind: Any) -> tuple[tuple[str, str], ...]:
     """What stands above the table: pairs of a name and a value."""
     name = (est.cov_type if kind is None else kind) if isinstance(kind, str | None) else "bootstrap"
+    if kind is None and est.withheld:
+        name = "withheld"
     reached = f"{int(est.modes['starts'].iloc[0])}/{len(est.starts)}"
+    here = f"{reached} led here" if est.converged else "not this"
+    unfinished = len(unfinished_starts(est))
     return (
         ("Estimator", type(est.setting.estimator).__name__),
         ("Log-likelihood", f"{est.llf:,.3f}"),
@@ -23,7 +67,8 @@ def facts_of(est: Any, kind: Any) -> tuple[tuple[str, str], ...]:
         ("Free parameters", f"{est.df_model}"),
         ("Converged", "yes" if est.converged else f"NO ({est.result.name.lower()})"),
         ("On the boundary", "yes" if est.on_boundary else "no"),
-        ("Maxima (starts)", f"{len(est.modes)} ({reached} led here)"),
+        ("Maxima (starts)", f"{int(est.modes['converged'].sum())} ({here})"),
+        *([("Not converged", f"{unfinished}/{len(est.starts)} starts")] if unfinished else []),
     )
 
 
@@ -35,7 +80,12 @@ def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
             f"near a bound (within two standard errors): {', '.join(est.near_boundary)}. "
             "Normal intervals may cross it and cover badly; prefer a bootstrap."
         )
-    if (est.information.hessian is not None or spanned(est)) and est.information.flat:
+    if est.information.ridge is not None:
+        notes.append(
+            f"not identified: {', '.join(est.information.flat[:4])} and others. pf.identify has "
+            "the directions."
+        )
+    elif (est.information.hessian is not None or spanned(est)) and est.information.flat:
         notes.append(
             f"weak direction: {', '.join(est.information.flat[:4])} are told together far less "
             "well than apart. pf.weak_directions(est) has the direction, "
@@ -47,9 +97,14 @@ def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
             "counted in AIC and BIC; their number grows with the data, so there are no "
             "standard errors from theory. pf.bootstrap gives some."
         )
-    if len(est.modes) > 1:
-        others, best = len(est.modes) - 1, est.modes["llf"].iloc[1]
-        notes.append(f"other maxima: {others}, the next at log-likelihood {best:,.3f}: see modes.")
+    others = other_maxima(est)
+    if len(others):
+        best = others["llf"].iloc[0]
+        notes.append(
+            f"other maxima: {len(others)}, the next at log-likelihood {best:,.3f}: see modes."
+        )
+    if unfinished := words_on_unfinished(est):
+        notes.append(f"{unfinished}. These are no maxima.")
     held = [n for n, p in est.space.parameters.items() if p.fixed and not p.covariate]
     if held:
         values = est.space.to_series(est.theta)

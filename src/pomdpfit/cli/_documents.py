@@ -36,6 +36,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "freed": estimate.freed,
         "restrictions": estimate.restrictions,
         "modes": estimate.modes,
+        "starts": estimate.starts.reset_index(),
         "seed": estimate.seed,
         "seconds": estimate.seconds,
         "version": estimate.version,

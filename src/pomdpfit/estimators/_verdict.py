@@ -13,13 +13,8 @@ _SHOWN = 0.005  # of a direction: less would be printed as zero
 _SADDLE = -1e-6  # beyond what differences of gradients could be wrong by
 
 
-def verdict(
-    climbs: Sequence[Climb], information: Information, off_bounds: tuple[str, ...] = ()
-) -> tuple[Result, str]:
-    """The result of the climbs that count, and a sentence on it.
-
-    off_bounds  entries that a flat direction off the bounds moves (see `_flat`)
-    """
+def verdict(climbs: Sequence[Climb], information: Information) -> tuple[Result, str]:
+    """The result of the climbs that count, and a sentence on it."""
     finite = bool(np.isfinite(information.scores).all())
     for number, climb in enumerate(climbs, 1):
         if climb.converged:
@@ -29,30 +24,33 @@ def verdict(
             f"{stage}stopped after {climb.steps} steps with a promised gain of "
             f"{climb.gain:.2g}. {_advice(climb.result)}"
         )
-        result, reason = _at_the_end(information, off_bounds) if finite else (climb.result, "")
+        result, reason = _at_the_end(information) if finite else (climb.result, "")
         if result is not Result.FLAT:
             return climb.result, stopped
         if climb.result is Result.STALLED:  # no step raises it: flat directions may be the reason
             return result, f"{reason} The search {stopped}"
         return climb.result, f"{stopped} Also {reason}"
-    if len(information.names) == 0 and not off_bounds:
+    if len(information.names) == 0 and not information.not_identified:
         return Result.CONVERGED, "every parameter is on its boundary."
     if not finite:
         return Result.NOT_FINITE, "scores are not finite. " + Result.NOT_FINITE.advice()
-    result, reason = _at_the_end(information, off_bounds)
+    result, reason = _at_the_end(information)
     if result is Result.CONVERGED:
         reason = f"promised gain {climbs[-1].gain:.1e}; {reason}"
     return result, reason
 
 
-def _at_the_end(information: Information, off_bounds: tuple[str, ...]) -> tuple[Result, str]:
+def _at_the_end(information: Information) -> tuple[Result, str]:
     """What second derivatives and scores say of a point where the gradient vanishes."""
     result, where = Result.CONVERGED, ""
-    if information.hessian is not None or information.unidentified.shape[1]:
+    if information.hessian is not None or information.not_identified:
         result, where = curvature(information)
-    if off_bounds and result is Result.CONVERGED:
-        result, where = Result.FLAT, f"along a direction that moves {_some(off_bounds)}."
     if result is Result.FLAT:
+        if information.ridge is not None:
+            where += (
+                " The estimate lies on bounds, but their multipliers are near zero: they do not "
+                "identify it."
+            )
         return result, f"not identified: the log-likelihood is flat {where} {result.advice()}"
     if result is not Result.CONVERGED:
         return result, f"{where} {result.advice()}"
@@ -71,20 +69,20 @@ def curvature(information: Information) -> tuple[Result, str]:
     """Whether the Hessian is that of a maximum, and along which entries it is not."""
     if not np.isfinite(information.bread).all():
         return Result.NOT_FINITE, "the Hessian is not finite."
-    if len(information.names) == 0:
-        return Result.CONVERGED, ""
-    null = information.unidentified
+    names, null = information.flat_directions
     if null.shape[1] > 1:
         return Result.FLAT, f"along {null.shape[1]} directions that move {_some(information.flat)}."
-    values, vectors = information.eigenvalues()
-    first = null[:, 0] if null.shape[1] else vectors[:, 0]
+    if null.shape[1]:
+        result, first = Result.FLAT, null[:, 0]
+    elif len(names) == 0:
+        return Result.CONVERGED, ""
+    else:
+        values, vectors = information.eigenvalues()
+        result, first = Result.CONVERGED, vectors[:, 0]
+        if values[0] < _FLAT:
+            result = Result.FLAT if values[0] >= _SADDLE else Result.NOT_A_MAXIMUM
     largest = [k for k in np.argsort(-np.abs(first))[:3] if abs(first[k]) >= _SHOWN]
-    where = ", ".join(f"{first[k]:+.2f} {information.names[k]}" for k in largest)
-    result = Result.CONVERGED
-    if null.shape[1] or _SADDLE <= values[0] < _FLAT:
-        result = Result.FLAT
-    elif values[0] < _SADDLE:
-        result = Result.NOT_A_MAXIMUM
+    where = ", ".join(f"{first[k]:+.2f} {names[k]}" for k in largest)
     return result, "" if result is Result.CONVERGED else f"along {where} (scaled)."
 
 

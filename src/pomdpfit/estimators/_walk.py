@@ -55,6 +55,11 @@ class Climb:
         """Whether the promised gain is below the tolerance."""
         return self.result is Result.CONVERGED
 
+    @property
+    def arrived(self) -> bool:
+        """Whether it is at an end: a maximum, or flat where a gain is still promised."""
+        return self.result in {Result.CONVERGED, Result.FLAT}
+
 
 Question = Slope | Outer | Complete
 Walk = Generator[Question, Any, Climb]

@@ -11,7 +11,6 @@ import numpy as np
 
 from pomdpfit._panel import Panel
 from pomdpfit._types import Bool, Float
-from pomdpfit.inference._information import moves
 
 _PER_PARAMETER = 2  # agents for each free parameter, below which the sandwich is not the default
 FEW = 30  # agents, below which clustered standard errors are unreliable
@@ -101,9 +100,10 @@ def why_missing(
 ) -> str:
     """Why a linear combination of the free coordinates has no standard error."""
     by_theory = kind is None or isinstance(kind, str)
-    touched, flat = row != 0, moves(est.information.unidentified)
+    touched, flat = row != 0, est.information.unknown
     opg = by_theory and (est.cov_type if kind is None else kind) == "opg"
     reasons = {
+        "the fit did not converge": kind is None and est.withheld,
         "each agent's prior was estimated": by_theory and est.incidental > 0,
         "it does not vary": not touched.any(),
         "its variance is not positive": not (np.isnan(np.diag(cov)) & touched).any(),

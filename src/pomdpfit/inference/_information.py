@@ -30,7 +30,9 @@ class Information:
     Of a data set that is streamed there are 2 p rows of `scores` with the same outer products.
     `names` are the free entries; `jacobian` says how all entries move with them. `first` marks the
     coordinates of a first stage: there the observation terms alone speak, in the others the choice
-    terms. It is None where all coordinates maximise the whole likelihood.
+    terms. It is None where all coordinates maximise the whole likelihood. `ridge` holds flat
+    directions over all entries where the estimate lies on bounds that do not identify it (see
+    `estimators._flat`).
     """
 
     names: tuple[str, ...]
@@ -39,6 +41,7 @@ class Information:
     scores: Float[np.ndarray, "M 2 p"]
     hessian: Float[np.ndarray, "p p"] | None = None
     first: np.ndarray | None = None
+    ridge: Float[np.ndarray, "n k"] | None = None
 
     @property
     def moments(self) -> Float[np.ndarray, "N p"]:
@@ -61,12 +64,12 @@ class Information:
         if kind == "uncorrected" and self.first is None:
             raise EstimationError("a joint estimate has no first stage to correct for.")
         unit, null = self._unidentified
-        if not null.shape[1]:
+        if not self.not_identified:
             return self._covariance(kind, A)
         # What no flat direction moves has the same covariance whatever the curvature is there.
         across = null / unit[:, None]
         found = self._covariance(kind, A + across @ across.T)
-        unknown = moves(null)
+        unknown = self.unknown
         if self.first is not None and unknown[self.first].any() and kind != "uncorrected":
             unknown |= ~self.first  # the second stage is estimated at some theta_2 of many
         found[unknown], found[:, unknown] = np.nan, np.nan
@@ -146,13 +149,36 @@ class Information:
         return units, np.concatenate(found, axis=1)
 
     @property
+    def flat_directions(self) -> tuple[tuple[str, ...], Float[np.ndarray, "m k"]]:
+        """Names of entries, and directions that are not identified: off bounds too, if there are.
+
+        The directions have orthonormal columns in units of standard errors with the others known.
+        """
+        if self.ridge is not None:
+            return self.entries, self.ridge
+        return self.names, self.unidentified
+
+    @property
+    def not_identified(self) -> bool:
+        """Whether there is a direction along which the likelihood is known to be flat."""
+        return self.flat_directions[1].shape[1] > 0
+
+    @property
+    def unknown(self) -> Bool[np.ndarray, "p"]:
+        """Which coordinates a direction that is not identified moves."""
+        found = moves(self.unidentified)
+        if self.ridge is not None:
+            found = found | moves(self.ridge[[self.entries.index(name) for name in self.names]])
+        return found
+
+    @property
     def flat(self) -> tuple[str, ...]:
         """The parameters in the flattest direction, if it is told a hundred times less well.
 
         Where some are not identified, those.
         """
-        if self.unidentified.shape[1]:
-            return by_size(self.names, self.unidentified)
+        if self.not_identified:
+            return by_size(*self.flat_directions)
         if not self.names or not np.isfinite(self.bread).all():
             return ()
         values, vectors = self.eigenvalues()

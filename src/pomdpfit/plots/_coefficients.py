@@ -39,6 +39,8 @@ def coefficients(
     ax.set_xlabel("distance from the estimate, in standard errors")
     missing = [name for name in estimate.params.index if name not in shown]
     if missing:
-        ax.set_title(f"no standard error: {', '.join(missing)}", fontsize=8)
+        why = "not converged: standard errors are withheld"
+        told = f"no standard error: {', '.join(missing)}"
+        ax.set_title(why if estimate.withheld else told, fontsize=8)
     ax.legend(fontsize=8)
     return ax

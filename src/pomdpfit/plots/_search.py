@@ -7,13 +7,15 @@ from matplotlib.ticker import MaxNLocator
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._estimate import Estimate
+from pomdpfit._summary_parts import unfinished_starts
 from pomdpfit.plots._palette import BLUE, RED, colour, dash, marker
 
 
 def modes(estimate: Estimate, *, ax: Axes | None = None) -> Axes:
     """Every maximum by its log-likelihood below the first one's, with the starts that led there.
 
-    Filled dots converged, hollow ones did not. A dot to the right of the line is higher: two-stage
+    A hollow dot is an estimate that is no maximum; starts that did not converge are counted in the
+    title. A dot to the right of the line is higher: two-stage
     estimates are ranked by their stages, not by the sum.
     """
     ax = plt.gca() if ax is None else ax
@@ -24,7 +26,7 @@ def modes(estimate: Estimate, *, ax: Axes | None = None) -> Axes:
     ax.axvline(0.0, color="black", linewidth=0.8)
     ax.plot(gap[good], place[good], "o", color=BLUE, label="converged")
     if not good.all():
-        ax.plot(gap[~good], place[~good], "o", color=RED, mfc="none", label="not converged")
+        ax.plot(gap[~good], place[~good], "o", color=RED, mfc="none", label="no maximum")
         ax.legend(fontsize=8)
     for k, starts in enumerate(found["starts"]):
         if np.isfinite(gap[k]):
@@ -42,9 +44,9 @@ def modes(estimate: Estimate, *, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(found) - 0.4, -0.6)
     ax.margins(x=0.2)
     ax.set_xlabel(f"log-likelihood, less {found['llf'].iloc[0]:,.3f}")
-    lost = int((estimate.starts["mode"] == 0).sum())
+    lost = len(unfinished_starts(estimate))
     if lost:
-        ax.set_title(f"{lost} of {len(estimate.starts)} starts led to no maximum", fontsize=9)
+        ax.set_title(f"{lost} of {len(estimate.starts)} starts did not converge", fontsize=9)
     return ax
 
 

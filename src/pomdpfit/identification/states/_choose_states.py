@@ -125,7 +125,7 @@ def _table(estimates: dict[int, Estimate], cv: pd.DataFrame, lr: pd.DataFrame) -
             "p_value": bootstrap_pvalue(draws, ratio) if len(draws) else np.nan,
             "converged": e.converged,
             "ended": e.result.name.lower().replace("_", " "),
-            "maxima": len(e.modes),
+            "maxima": int(e.modes["converged"].sum()),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("states")
 

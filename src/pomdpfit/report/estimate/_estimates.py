@@ -4,7 +4,7 @@ import pandas as pd
 
 from pomdpfit import plots
 from pomdpfit._estimate import Estimate
-from pomdpfit._summary_parts import notes_of
+from pomdpfit._summary_parts import notes_of, other_maxima, words_on_unfinished
 from pomdpfit.baselines import MDP
 from pomdpfit.report._blocks import Block, Bullets, Figure, Section, Table
 from pomdpfit.report.estimate._piece import Piece, axes
@@ -49,6 +49,7 @@ def maxima_piece(estimate: Estimate) -> Piece:
     """Every maximum, where the starts ended, and the climb to the one that was taken."""
     modes, starts = estimate.modes, estimate.starts
     ended = starts.groupby(["mode", "result"]).size().rename("starts").reset_index()
+    ended["mode"] = ended["mode"].astype(object).where(ended["mode"] > 0, "none")
     blocks: list[Block] = []
     if len(modes) > 1:
         drawing, ax = axes(height=1.6 + 0.3 * min(len(modes), _MOST))
@@ -58,16 +59,16 @@ def maxima_piece(estimate: Estimate) -> Piece:
                 "modes",
                 drawing,
                 "Every maximum that was found, by its log-likelihood below that of the estimate.",
-                f"{len(modes)} dots, one a maximum, by log-likelihood.",
+                f"{len(modes)} dots, the estimate and other maxima, by log-likelihood.",
             )
         )
     more = f" The first {_MOST} of {len(modes)}." if len(modes) > _MOST else ""
     blocks += [
-        Table("maxima", _estimated(estimate), f"Maxima, that of the estimate first.{more}"),
+        Table("maxima", _estimated(estimate), f"Maxima, the estimate first.{more}"),
         Table(
             "starts",
             ended.set_index("mode"),
-            "Where the starts ended; mode 0 stands for no maximum.",
+            "The mode that the starts led to, if any, and how they ended.",
         ),
     ]
     if any(len(values) > 1 for values, _ in estimate.traces):
@@ -77,12 +78,18 @@ def maxima_piece(estimate: Estimate) -> Piece:
         alt = "Lines that fall step by step: what is left of the log-likelihood to climb."
         blocks.append(Figure("climb", drawing, caption, alt))
     reached = int(modes["starts"].iloc[0])
-    finding = f"{reached} of {len(starts)} starts led to this maximum"
-    if len(modes) > 1:
-        next_best = f"{modes['llf'].iloc[1]:,.3f}"
-        one = len(modes) == 2
-        found = "1 other was found," if one else f"{len(modes) - 1} others were found, the next"
+    here = "this maximum" if estimate.converged else "the estimate, which is no maximum"
+    finding = f"{reached} of {len(starts)} starts led to {here}"
+    others = other_maxima(estimate)
+    if len(others):
+        next_best = f"{others['llf'].iloc[0]:,.3f}"
+        one, several = ("other", "others") if estimate.converged else ("maximum", "maxima")
+        found = f"1 {one} was found,"
+        if len(others) > 1:
+            found = f"{len(others)} {several} were found, the next"
         finding += f"; {found} at {next_best}"
+    if unfinished := words_on_unfinished(estimate):
+        finding += f"; {unfinished}"
     lead = "What was found, and how often?"
     if not isinstance(estimate.model, MDP):
         lead = f"A likelihood with hidden states may have several maxima. {lead}"
