@@ -144,3 +144,100 @@ def test_a_table_of_probabilities_ends_early(seed):
         est = pf.fit(model, panel, prior=PRIOR, start=start, starts=1, batch=1)
     assert est.result is pf.Result.FLAT
     assert len(est.trace()) - 1 <= 25  # steps of the last stage
+
+
+# ---- a ridge that ends on bounds, and has many ends ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pf.models.Tabular(2, 2, 1)
+
+
+@pytest.fixture(scope="module")
+def tabular(table):
+    """Five starts; all but one end with four entries on bounds, the other on a lower ridge."""
+    panel = pf.simulate(table, table.example(), agents=400, periods=20, seed=1, prior=PRIOR)
+    draw = lambda seed: np.random.default_rng(seed).dirichlet(np.ones(4), size=(2, 2, 1))
+    options = {"start": {"kernel": draw(1)}, "starts": {f"{k}": {"kernel": draw(k)} for k in SEEDS}}
+    with pytest.warns(pf.ConvergenceWarning):
+        return pf.fit(table, panel, pf.TwoStage(), prior=PRIOR, batch=1, **options)
+
+
+SEEDS = (0, 4, 5)
+
+
+def turned(table, theta, ways):
+    """The gauge: P(z', z) -> S_z^-1 P(z', z) S_z', S_z with rows that sum to one, x0 S_0 = x0.
+
+    All agents begin at z = 0 with x0 = (1/2, 1/2), so that S_1 is free, and S_0 has one parameter.
+    """
+    (u, v, w), kernel = ways, np.asarray(theta["kernel"]).reshape(2, 2, 2, 2)
+    S = np.array([[[1 - u, u], [u, 1 - u]], [[1 - v, v], [w, 1 - w]]])
+    moved = np.einsum("zst,ztyk,ykl->zsyl", np.linalg.inv(S), kernel, S)
+    return {**theta, "kernel": moved.reshape(2, 2, 1, 4)}
+
+
+def test_the_gauge_of_the_table_has_three_dimensions(table, tabular):
+    """Independent of the package's ranks: these moves leave the log-likelihood as it is."""
+    theta = {name: np.asarray(leaf) for name, leaf in table.example().items()}
+    here = pf.log_likelihood(table, theta, tabular.panel, prior=PRIOR).total
+    slopes = []
+    for way in np.eye(3):
+        moved = turned(table, theta, 1e-2 * way)
+        there = pf.log_likelihood(table, moved, tabular.panel, prior=PRIOR).total
+        np.testing.assert_allclose(there, here, rtol=1e-12)
+        slopes.append(np.ravel(moved["kernel"] - theta["kernel"]))
+    assert np.linalg.matrix_rank(slopes) == 3
+
+
+def test_a_ridge_that_ends_on_bounds_is_not_identified(tabular):
+    """As many directions as the gauge has dimensions; it moves every probability."""
+    assert tabular.result is pf.Result.FLAT
+    assert tabular.on_boundary
+    assert "flat along 3 directions that move kernel[" in tabular.reason
+    assert "multipliers are near zero" in tabular.reason
+    for kind in ("hessian", "opg", "sandwich"):
+        assert tabular.standard_errors(kind).isna().all()
+
+
+def test_equal_log_likelihoods_on_a_ridge_are_one_maximum(tabular):
+    assert (np.diff(tabular.modes["llf"]) < -0.1).all()  # the next is 1.2 below
+    assert tabular.modes["starts"].sum() == len(tabular.starts)
+    first = tabular.starts[tabular.starts["mode"] == 1]
+    assert len(first) > 1
+    assert set(first["result"]) == {"flat"}
+    assert f"{len(first)} of {len(tabular.starts)} starts ended" in tabular.reason
+    assert not tabular.modes["converged"].loc[1]
+    text = " ".join(str(tabular.summary()).split())
+    assert "not identified" in text
+    assert "Not converged:" not in text
+
+
+def test_what_a_file_says_of_a_ridge_is_what_the_fit_said(tabular, tmp_path):
+    tabular.save(tmp_path / "fit.zip")
+    loaded = pf.load(tmp_path / "fit.zip")
+    assert loaded.doubts == tabular.doubts
+    assert str(loaded.summary()) == str(tabular.summary())
+    assert loaded.bse.isna().all()
+
+
+class Curved(Coins):
+    """Heads of the first coin at .85 + .15 b^2: at b = 0 no agent has a score in b."""
+
+    def kernel(self, theta):
+        return super().kernel({**theta, "a": 1.7, "b": 0.3 * theta["b"] ** 2})
+
+
+def test_a_multiplier_of_zero_where_the_log_likelihood_is_curved_is_no_ridge(tosses):
+    """Heads came at .8, which is below what b can give: at b = 0 the log-likelihood is highest."""
+    theta = {**Curved().example(), "b": np.array(0.0)}
+    assert (pf.score_obs(Curved(), theta, tosses, prior=PRIOR)["b"] == 0).all()
+    with pytest.warns(pf.ConvergenceWarning, match="boundary"):
+        est = pf.fit(
+            Curved(), tosses, pf.TwoStage(), prior=PRIOR, fixed={"a": 0.9}, starts=1, batch=1
+        )
+    assert est.boundary == ("b",)
+    assert est.converged
+    assert est.information.ridge is None
+    assert np.isfinite(est.bse["q"])

@@ -104,7 +104,7 @@ def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
             f"other maxima: {len(others)}, the next at log-likelihood {best:,.3f}: see modes."
         )
     if unfinished := words_on_unfinished(est):
-        notes.append(f"{unfinished}. These are no maxima.")
+        notes.append(f"{unfinished}. Where they stopped is no maximum.")
     held = [n for n, p in est.space.parameters.items() if p.fixed and not p.covariate]
     if held:
         values = est.space.to_series(est.theta)
