@@ -1,10 +1,12 @@
 """The log-density and the NumPyro model: against the likelihood, by hand, and their refusals."""
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -99,21 +101,36 @@ def test_where_there_is_no_likelihood_the_density_is_minus_infinity_and_flat(lik
 # ---- priors ------------------------------------------------------------------------------------
 
 
-def test_default_priors_follow_the_constraints():
-    space = pf.ParameterSpace(
-        {
-            "real": pf.Parameter([2.0, -30.0]),
-            "positive": pf.Parameter(50.0, pf.Positive()),
-            "share": pf.Parameter(0.0, pf.Interval(-1.0, 3.0)),
-            "law": pf.Parameter([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], pf.Simplex()),
-            "known": pf.Parameter(1.0, fixed=True),
-        }
+SPACE = pf.ParameterSpace(
+    {
+        "real": pf.Parameter([2.0, -30.0]),
+        "positive": pf.Parameter(50.0, pf.Positive()),
+        "share": pf.Parameter(0.0, pf.Interval(-1.0, 3.0)),
+        "law": pf.Parameter([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], pf.Simplex()),
+        "known": pf.Parameter(1.0, fixed=True),
+    }
+)
+
+
+def estimate_of(errors, *, converged=True):
+    """What `default_priors` reads of an estimate, at real = 3 and 0, positive = 40."""
+    names = ["real[0]", "real[1]", "positive"]
+    return types.SimpleNamespace(
+        converged=converged,
+        reason="it ran out of steps",
+        information=types.SimpleNamespace(hessian=np.eye(3)),
+        params=pd.Series([3.0, 0.0, 40.0], names),
+        standard_errors=lambda kind: pd.Series(errors, names),
     )
-    priors = pf.bayes.default_priors(space)
+
+
+def test_default_priors_follow_the_constraints_and_the_estimate():
+    """Ten times sqrt(estimate^2 + standard error^2), whatever the model's example is."""
+    priors = pf.bayes.default_priors(SPACE, estimate_of([4.0, 7.0, 30.0]))
     assert list(priors) == ["real", "positive", "share", "law"]
     at = {"real": [1.0, 2.0], "positive": 7.0, "share": 2.5, "law": np.full((2, 3), 1 / 3)}
     expected = {
-        "real": stats.norm(0, [20.0, 300.0]).logpdf([1.0, 2.0]).sum(),
+        "real": stats.norm(0, [50.0, 70.0]).logpdf([1.0, 2.0]).sum(),
         "positive": stats.halfnorm(scale=500.0).logpdf(7.0),
         "share": stats.uniform(-1, 4).logpdf(2.5),
         "law": 2 * np.log(2.0),  # the simplex has area 1/2 in two coordinates
@@ -121,6 +138,43 @@ def test_default_priors_follow_the_constraints():
     for name, value in at.items():
         got = priors[name].log_prob(jnp.asarray(value))
         assert float(got) == pytest.approx(expected[name], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "message"),
+    [
+        (None, r"real\[0\], real\[1\] has no default prior.*no estimate"),
+        (estimate_of([4.0, np.nan, 1.0]), r"^real\[1\] has.*no standard error.*Normal"),
+        (estimate_of([4.0, 1.0, np.nan]), r"^positive has.*no standard error.*HalfNormal"),
+        (estimate_of([1.0, 1.0, 1.0], converged=False), "not converged .it ran out of steps"),
+    ],
+)
+def test_without_a_scale_there_is_no_default_prior(estimate, message):
+    with pytest.raises(pf.EstimationError, match=message):
+        pf.bayes.default_priors(SPACE, estimate)
+
+
+def test_entries_that_are_fixed_need_no_scale():
+    priors = pf.bayes.default_priors(SPACE, estimate_of([4.0, np.nan, 1.0]), ["real[1]"])
+    np.testing.assert_allclose(np.sqrt(priors["real"].variance), [50.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("prior", "shape", "texts"),
+    [
+        (dist.Normal(np.zeros(2), np.array([5.0, 700.0])).to_event(1), (2,),
+         ["Normal(0, 5)", "Normal(0, 700)"]),
+        (dist.HalfNormal(400.0), (), ["HalfNormal(400)"]),
+        (dist.Beta(4.0, 2.0).expand([2]).to_event(1), (2,), ["Beta(4, 2)"] * 2),
+        (dist.Dirichlet(np.array([1.0, 2.5])).expand([2]).to_event(1), (2, 2),
+         ["Dirichlet(1, 2.5)"] * 4),
+        (dist.MultivariateNormal(np.zeros(2), np.eye(2)), (2,), ["MultivariateNormal"] * 2),
+    ],
+)  # fmt: skip
+def test_priors_are_shown_entry_by_entry(prior, shape, texts):
+    from pomdpfit.bayes._parameter_priors import prior_texts
+
+    assert list(prior_texts(pf.Parameter(np.ones(shape)), prior).ravel()) == texts
 
 
 def test_one_prior_serves_all_entries_of_a_parameter():
@@ -172,6 +226,7 @@ def test_the_energy_is_prior_likelihood_and_jacobian(likelihood):
         ({"seen": dist.Normal(0.8, 0.1)}, r"'seen' reaches"),
         ({"seen": dist.Dirichlet(np.ones(3))}, r"\(3,\)"),
         (dist.Normal(), "priors must map"),
+        ({}, "gain has no default prior.*no estimate"),
     ],
 )
 def test_priors_that_do_not_fit_are_refused(likelihood, priors, message):

@@ -2,15 +2,18 @@
 
 import re
 import sys
+import types
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import pomdpfit as pf
-from pomdpfit.bayes._sample_posterior import find_doubts
+from pomdpfit.bayes._sample_posterior import Sampler, _around
 from small_signals import GRID, HALF, MODEL, TRUTH, Signals, likelihood_of, panel_of
 
 numpyro = pytest.importorskip("numpyro", reason="the extra bayes is not installed")
@@ -93,21 +96,167 @@ def test_draws_lie_inside_and_come_as_frame_and_theta(posterior):
     MODEL.space().check(theta)
 
 
-def made_up(gain, diverging):
+class Cents(Signals):
+    """The same model with its gain in cents: the example, 1, is far from the data's 150."""
+
+    def reward(self, theta):
+        return super().reward({**theta, "gain": theta["gain"] / 100})
+
+
+def test_a_default_prior_has_the_scale_of_the_data(panel):
+    """The posterior in cents is a hundred times the one under a flat prior, by quadrature.
+
+    To five Monte Carlo errors comes what the prior may do: 0.005 standard errors.
+    """
+    at, weights = np.polynomial.legendre.leggauss(24)
+    gain, likelihood = 1.5 + 3.5 * at, likelihood_of(panel)
+    log = np.array([likelihood(TRUTH | {"gain": g}).total for g in gain])
+    mass = np.exp(log - log.max()) * weights
+    assert mass[[0, -1]].sum() < 1e-12 * mass.sum()
+    mean = 100 * mass @ gain / mass.sum()
+    sd = np.sqrt(mass @ (100 * gain - mean) ** 2 / mass.sum())
+    found = pf.sample_posterior(
+        Cents(), panel, prior=HALF, grid=GRID, fixed={"seen": TRUTH["seen"]},
+        start={"gain": 100.0}, draws=250, warmup=150, chains=2, seed=1,
+    )  # fmt: skip
+    row = found.summary().loc["gain"]
+    assert row["ess"] > 60
+    assert abs(row["mean"] - mean) < sd * (0.005 + 5 / np.sqrt(row["ess"]))
+    assert row["sd"] / sd == pytest.approx(1, abs=0.005 + 5 * 2 / np.sqrt(2 * row["ess"]))
+    assert not found.doubts
+    scale = float(found.priors["gain"].variance) ** 0.5
+    assert scale == pytest.approx(10 * np.hypot(mean, sd), rel=0.1)  # estimate and mean differ
+    assert row["prior"] == f"Normal(0, {scale:.4g})"
+    assert row["prior"] in str(found)
+    assert "priors by default, not given: gain" in str(found)
+
+
+def made_up(gain, diverging, priors=None):
     shape = diverging.shape
     seen = np.broadcast_to([0.7, 0.3], (*shape, 2))
-    return pf.Posterior({"gain": gain, "seen": seen}, {"diverging": diverging}, MODEL.space(), 0)
+    draws, stats = {"gain": gain, "seen": seen}, {"diverging": diverging}
+    return pf.Posterior(draws, stats, MODEL.space(), 0, priors=priors or {})
 
 
 def test_doubts_are_told():
     """Chains that agree, chains that do not, and a divergent draw."""
     rng, never = np.random.default_rng(0), np.zeros((2, 200), dtype=bool)
     gain = rng.normal(size=(2, 200))
-    assert not find_doubts(made_up(gain, never))
-    (apart,) = find_doubts(made_up(gain + [[0.0], [3.0]], never))
+    assert not made_up(gain, never).doubts
+    (apart,) = made_up(gain + [[0.0], [3.0]], never).doubts
     assert "R-hat of gain" in apart
-    (divergent,) = find_doubts(made_up(gain, never | (np.arange(200) == 7)))
+    (divergent,) = made_up(gain, never | (np.arange(200) == 7)).doubts
     assert divergent.startswith("2 draws")
+
+
+def normal_draws(mean, sd):
+    """A normal's quantiles in random order, in two chains: moments right to a percent."""
+    order = np.random.default_rng(0).permutation(2000)
+    return stats.norm(mean, sd).ppf((order + 0.5) / 2000).reshape(2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("centre", "width"),
+    [
+        (0.0, 100.0),  # such as a default
+        (0.0, 6.0),  # moves the mean by .19 standard deviations if it counts twice
+        (0.0, 4.0),  # by .40; the posterior mean is 2.4 prior standard deviations from zero
+        (0.0, 2.0),
+        (10.0, 1.0),
+        (10.0, 0.2),  # the posterior is the prior
+    ],
+)
+def test_normal_priors_against_a_normal_likelihood(centre, width):
+    """The data say 10 with standard error 1; s^-2 = 1 + width^-2 is the posterior's precision.
+
+    If the prior counts alpha times, the mean moves by (centre - mean) s^2 / width^2 for each unit
+    of alpha, and of its logarithm. ArviZ's measure of the same (0.05 is its threshold) must agree.
+    """
+    sd = (1 + width**-2) ** -0.5
+    mean = sd**2 * (10 + centre / width**2)
+    draws = normal_draws(mean, sd)
+    found = made_up(draws, draws > np.inf, {"gain": dist.Normal(centre, width)})
+    shift = np.log(2) * (centre - mean) * sd / width**2
+    expected = []
+    if abs(mean - centre) > 2 * width:
+        expected.append(f"pull apart.*gain {abs(mean - centre) / width:.1f}")
+    if abs(shift) > 0.3:
+        expected.append(f"move the posterior.*gain {shift:+.2f}"[:-1])  # draws: to a percent
+    if sd > 0.9 * width:
+        expected.append(f"next to nothing.*gain {sd / width:.2f}")
+    assert len(found.doubts) == len(expected)
+    for text, pattern in zip(found.doubts, expected, strict=True):
+        assert re.search(pattern.replace("+", r"\+"), text)
+        assert text in re.sub(r"\n +", " ", str(found))
+    arviz = pytest.importorskip("arviz", reason="the extra bayes is not installed")
+    if hasattr(arviz, "psens"):
+        density = stats.norm(centre, width).logpdf(draws)
+        groups = {"posterior": {"gain": draws}, "log_prior": {"gain": density}}
+        groups = {name: arviz.dict_to_dataset(group) for name, group in groups.items()}
+        measure = float(arviz.psens(arviz.InferenceData(**groups))["gain"])
+        assert (measure > 0.05) == (abs(shift) > 0.3 or sd > 0.9 * width)
+
+
+def test_flat_priors_are_not_in_conflict_but_may_be_all_there_is():
+    """A Dirichlet of ones has its mean far from (0.99, 0.01), and no say in it."""
+    rng, never = np.random.default_rng(0), np.zeros((2, 500), dtype=bool)
+    gain, uniform = rng.normal(size=(2, 500)), dist.Dirichlet(np.ones(2))
+    sharp = made_up(gain, never, {"seen": uniform})
+    seen = rng.beta(990, 10, size=(2, 500))
+    sharp.draws["seen"] = np.stack([seen, 1 - seen], axis=-1)
+    assert not sharp.doubts
+    assert list(sharp.summary()["prior"]) == ["", "Dirichlet(1, 1)", "Dirichlet(1, 1)"]
+    seen = rng.uniform(size=(2, 500))
+    sharp.draws["seen"] = np.stack([seen, 1 - seen], axis=-1)
+    (doubt,) = sharp.doubts
+    assert "next to nothing" in doubt
+    assert "seen[true]" in doubt
+
+
+def test_chains_start_as_wide_as_the_estimate_says():
+    """Twice its standard errors; of a probability by the delta method, d logit = dq / (q (1 - q)).
+
+    The inverse mass matrix is the covariance itself. Where it is unknown, a tenth, and one.
+    """
+    sampler = Sampler(likelihood_of(panel_of(10)), PRIORS, warmup=1, draws=1)
+    names = ["gain", "seen[true]", "seen[false]"]
+    jacobian = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    cov = jacobian @ np.array([[0.3**2, 0.004], [0.004, 0.05**2]]) @ jacobian.T
+    point = sampler._unconstrained(TRUTH)
+    spread, mass = sampler._covariances(point, pd.DataFrame(cov, names, names))
+    slope = np.array([1.0, 1 / (0.7 * 0.3)])
+    expected = np.array([[0.3**2, 0.004], [0.004, 0.05**2]]) * np.outer(slope, slope)
+    np.testing.assert_allclose(mass, expected, rtol=1e-10)
+    np.testing.assert_allclose(spread @ spread.T, 4 * expected, rtol=1e-10)
+    cov[0] = cov[:, 0] = np.nan
+    spread, mass = sampler._covariances(point, pd.DataFrame(cov, names, names))
+    np.testing.assert_allclose(mass, np.diag([1.0, expected[1, 1]]), rtol=1e-10)
+    np.testing.assert_allclose(spread[0], [0.1 * 1.5, 0.0], rtol=1e-10)
+
+
+def test_chains_start_at_other_maxima_that_are_close():
+    """The mirror image of Signals: gain and the meaning of the signal change sign together."""
+    space = MODEL.space()
+    mirror = {**TRUTH, "gain": -1.5, "seen": np.array([0.3, 0.7])}
+    rows = [
+        {"llf": llf, "converged": converged, **space.to_series(theta)}
+        for llf, converged, theta in (
+            (-400.0, True, TRUTH), (-402.0, True, mirror), (-401.0, False, mirror),
+            (-440.0, True, mirror),
+        )
+    ]  # fmt: skip
+    estimate = types.SimpleNamespace(
+        converged=True, theta=TRUTH, space=space, modes=pd.DataFrame(rows), starts=[None] * 5
+    )
+    points, text = _around(estimate, estimate)
+    assert [float(point["gain"]) for point in points] == [1.5, -1.5]
+    assert "1 other maxima within 10" in text
+    assert "1 other maxima, further below it, were left out" in text
+    sampler = Sampler(likelihood_of(panel_of(10)), PRIORS, warmup=1, draws=1)
+    vectors = [sampler._unconstrained(point) for point in points]
+    still = np.zeros((2, 2))
+    starts = sampler._starts(vectors, still, jax.random.key(0), 3)
+    np.testing.assert_allclose(starts["gain"], [1.5, -1.5, 1.5])
 
 
 class Sides(Signals):
@@ -231,7 +380,7 @@ def test_a_large_panel_gives_the_estimate_and_its_standard_errors():
     panel = panel_of(10_000)
     estimate = pf.fit(MODEL, panel, prior=HALF, grid=GRID, start=TRUTH, starts=1)
     flat = {"gain": dist.Normal(0.0, 1000.0)}  # a Dirichlet of ones is flat
-    posterior = sample(panel, flat, draws=250, warmup=150, chains=2, start=estimate.theta)
+    posterior = sample(panel, flat, draws=250, warmup=100, chains=2, start=estimate)
     table = posterior.summary()
     for name in ("gain", "seen[true]"):
         row, error = table.loc[name], estimate.bse[name]

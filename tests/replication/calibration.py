@@ -53,7 +53,7 @@ def calibration_ranks(replications: int) -> pd.DataFrame:
         if sampler is None:
             sampler = Sampler(likelihood, priors, warmup=150, draws=DRAWS * THIN, accept=0.9)
         middle = {"gold": GOLD[0], "accuracy": ACCURACY[0] / sum(ACCURACY)}
-        drawn = sampler(data_of(likelihood), middle, chains=1, seed=k)
+        drawn = sampler(data_of(likelihood), [middle], chains=1, seed=k)
         rows.append(
             {name: int((drawn.draws[name][0, ::THIN] < theta[name]).sum()) for name in priors}
         )

@@ -18,14 +18,17 @@ def numpyro_model(
     """log p(theta | panel) = sum log prior + log l(theta) as a NumPyro model (extra `bayes`).
 
     `priors` maps parameters to NumPyro distributions, of one entry (which then serves all) or of
-    the whole parameter; the rest have `default_priors`. The sites have the parameters' names, and
-    the model returns them, so that a larger model can go on from there. `held` has entries that the
-    likelihood reads at other values than those drawn.
+    the whole parameter. Parameters that are bounded on both sides have a default, the others need
+    a prior: `default_priors` has one that is scaled by an estimate. The sites have the parameters'
+    names, and the model returns them, so that a larger model can go on from there. `held` has
+    entries that the likelihood reads at other values than those drawn.
     """
     numpyro = require_numpyro()
     density, own = density_of_data(likelihood), data_of(likelihood)
-    chosen = checked_priors(likelihood.space, {} if priors is None else priors)
     held = Held() if held is None else held
+    chosen = checked_priors(
+        likelihood.space, {} if priors is None else priors, fixed_entries=held.entries
+    )
     held.refuse_joint(chosen)
 
     def model(data: Data | None = None) -> dict[str, Any]:

@@ -35,35 +35,46 @@ class Steps(NamedTuple):
 
 
 def make_chains(model: Callable[..., Any], warmup: int, draws: int, accept: float) -> Run:
-    """(a key and a start for each chain, data, tell) -> draws, after `warmup` steps of adaptation.
+    """(a key and a start for each chain, covariance, data, tell) -> draws, after the warm-up.
 
-    Momenta have the posterior's own (full) covariance as it is learnt in the warm-up: parameters of
-    a decision problem trade off against one another, and a diagonal one would creep along.
+    The inverse mass matrix is a full one, since parameters of a decision problem trade off against
+    one another: to begin with the covariance that is given, then what the warm-up estimates.
     """
     from numpyro.infer.hmc import hmc
     from numpyro.infer.util import ParamInfo, potential_energy
 
-    def kernel(key: Array, start: Unconstrained, data: Data) -> tuple[Any, Callable[[Any], Any]]:
+    def kernel(
+        key: Array, start: Unconstrained, covariance: Array, data: Data
+    ) -> tuple[Any, Callable[[Any], Any]]:
         """The state to begin with, and a step; without the former NumPyro's step is not set up."""
         begin, step = hmc(lambda z: potential_energy(model, (data,), {}, z), algo="NUTS")
         # What the start's energy and slope are would be one more copy of the density to compile.
         # The first step of the warm-up goes without: it leaves a start of no slope and much energy.
         still = ParamInfo(start, jnp.asarray(_OUT_OF_THE_WAY), jax.tree.map(jnp.zeros_like, start))
-        return begin(still, warmup, dense_mass=True, target_accept_prob=accept, rng_key=key), step
+        options = {"inverse_mass_matrix": covariance, "dense_mass": True, "rng_key": key}
+        return begin(still, warmup, target_accept_prob=accept, **options), step
 
     @jax.jit
-    def opened(key: Array, start: Unconstrained, data: Data) -> tuple[Any, Steps]:
+    def opened(
+        key: Array, start: Unconstrained, covariance: Array, data: Data
+    ) -> tuple[Any, Steps]:
         """A chain that has not moved yet, with room for what is to come."""
-        state = kernel(key, start, data)[0]
+        state = kernel(key, start, covariance, data)[0]
         room = jax.tree.map(lambda leaf: jnp.zeros((warmup + draws, *leaf.shape)), _row(state))
         return state, jax.tree.map(lambda r, leaf: r.astype(leaf.dtype), room, _row(state))
 
     @jax.jit
     def walked(
-        key: Array, start: Unconstrained, data: Data, chain: tuple[Any, Steps], since: int, to: int
+        key: Array,
+        start: Unconstrained,
+        covariance: Array,
+        data: Data,
+        chain: tuple[Any, Steps],
+        since: int,
+        to: int,
     ) -> tuple[Any, Steps]:
         """The same chain after the steps from `since` to `to`."""
-        step = kernel(key, start, data)[1]
+        step = kernel(key, start, covariance, data)[1]
 
         def one(k: Array, chain: tuple[Any, Steps]) -> tuple[Any, Steps]:
             state = step(chain[0])
@@ -71,16 +82,18 @@ def make_chains(model: Callable[..., Any], warmup: int, draws: int, accept: floa
 
         return jax.lax.fori_loop(since, to, one, chain)
 
-    def chains(keys: Array, starts: Unconstrained, data: Data, tell: Progress = silent) -> Steps:
+    def chains(
+        keys: Array, starts: Unconstrained, covariance: Array, data: Data, tell: Progress = silent
+    ) -> Steps:
         count, length = len(keys), warmup + draws
         stops = [length * k // _PARTS for k in range(_PARTS + 1)]
         found = []
         for c in range(count):
-            start = jax.tree.map(lambda leaf, c=c: leaf[c], starts)
-            chain = opened(keys[c], start, data)
+            begun = keys[c], jax.tree.map(lambda leaf, c=c: leaf[c], starts), covariance, data
+            chain = opened(*begun)
             for since, to in itertools.pairwise(stops):
                 if to > since:
-                    chain = jax.block_until_ready(walked(keys[c], start, data, chain, since, to))
+                    chain = jax.block_until_ready(walked(*begun, chain, since, to))
                     tell("sampling", c * length + to, count * length)
             found.append(jax.tree.map(lambda leaf: leaf[warmup:], chain[1]))
         return jax.tree.map(lambda *each: jnp.stack(each), *found)
