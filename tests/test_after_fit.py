@@ -152,6 +152,7 @@ def test_towards_a_bound_the_interval_ends_where_the_profile_does():
     assert found.bounds == (0.0, 1.0)
 
 
+@pytest.mark.filterwarnings("ignore::pomdpfit.ConvergenceWarning")
 def test_an_estimate_on_its_bound_has_an_interval_that_ends_there():
     """No event of 108: l(p) = 108 log(1 - p), so the upper end is 1 - exp(-3.84 / 216) = .0176."""
     none = counted([46, 62, 0])
