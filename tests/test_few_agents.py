@@ -359,7 +359,7 @@ def test_a_score_test_of_few_agents_is_refused(panel):
 def test_vuong_s_test_leaves_out_who_has_no_scored_rows(panel):
     """sum d / (sqrt(N) sd(d)) of seven agents, not of twelve with five zeros."""
     part = only(panel, 7)
-    first, second = bus_fit(part), bus_fit(part, fixed={"increment": [0.25, 0.5, 0.25]})
+    first, second = (bus_fit(part, fixed={"increment": [p, 0.5, 0.5 - p]}) for p in (0.3, 0.25))
     d = (first.llf_obs - second.llf_obs).sum(axis=1).to_numpy()[:7]
     found = pf.vuong_test(first, second)
     assert found.statistic == pytest.approx(d.sum() / np.sqrt(7) / d.std(), rel=1e-9)

@@ -130,6 +130,8 @@ def _covariance(estimate: Estimate, kind: Any) -> Float[np.ndarray, "p p"]:
 
 def _why_none(estimate: Estimate, kind: Any, V: Float[np.ndarray, "p p"]) -> str:
     """The reasons for entries that are not numbers."""
+    if kind is None and estimate.withheld:
+        return "the fit did not converge"
     names, eye = estimate.information.names, np.eye(len(V))
     missing = np.flatnonzero(np.isnan(np.diag(V)))
     reasons = {why_missing(estimate, kind, V, eye[k]): names[k] for k in missing[::-1]}
