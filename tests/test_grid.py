@@ -17,8 +17,8 @@ from pomdpfit import _bellman, _grid
 jax.config.update("jax_enable_x64", True)
 
 EPS = np.finfo(float).eps
-STATES = [2, 3, 4, 5]
-RESOLUTION = {2: 7, 3: 6, 4: 5, 5: 3}
+RESOLUTION = {2: 7, 3: 6, 4: 5, 5: 3, 12: 3, 40: 2}
+STATES = list(RESOLUTION)
 examples = settings(max_examples=40, deadline=None)
 each = pytest.mark.parametrize("states", STATES)
 locate = jax.jit(_grid.locate, static_argnums=1)

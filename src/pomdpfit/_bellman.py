@@ -6,17 +6,23 @@ The sum over successors is linear in the stored coefficients of V: the stencil h
 weights, computed once for each theta. What is left of T acts on every node by itself.
 """
 
+import bisect
 import functools
+import math
+import os
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from pomdpfit import _grid
+from pomdpfit._errors import GridTooLargeError
 from pomdpfit._model import Primitives
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._stencil import SharedStencil, make_stencil
 from pomdpfit._types import Array, Float
+
+_MOST_COEFFICIENTS = 2**32  # positions among them are 32-bit numbers
 
 
 class Transfer(eqx.Module):
@@ -54,19 +60,68 @@ def memory_needed(primitives: Primitives, scheme: AbstractScheme) -> int:
     kernel, S = primitives.kernel, primitives.states
     laws = sum(len(set(pattern.law)) * pattern.slots for pattern in kernel.sharing())
     stencil = laws * scheme.size(S) * scheme.width(S) * (1 + scheme.coefficients)
-    tables = primitives.observations * kernel.actions * scheme.size(S) * scheme.coefficients
-    return 8 * (3 * stencil + 8 * tables)
+    values = primitives.observations * scheme.size(S) * scheme.coefficients
+    epochs = 0 if primitives.horizon is None else primitives.horizon
+    tables = (8 + 3 * epochs) * values * kernel.actions
+    copies = 3 if S <= 2 else 6  # as measured: cells take more to find with more states
+    return 8 * (copies * stencil + tables)
 
 
-def refuse_if_too_large(primitives: Primitives, scheme: AbstractScheme) -> None:
-    """Raise, with the numbers, if the operator does not fit this machine's memory."""
-    S = primitives.states
-    what = (
-        f"the Bellman operator with {primitives.observations} observations, {scheme.size(S):,} "
-        f"belief nodes ({scheme.nodes} an edge, |S| = {S}) and "
-        f"{primitives.kernel.successors.shape[2]} successors"
+def memory_for_each_z(primitives: Primitives, scheme: AbstractScheme) -> int:
+    """Bytes where each z has a stencil of its own, and work arrays beside it."""
+    S, A, K = primitives.states, *primitives.kernel.successors.shape[1:]
+    reads = primitives.observations * A * K * scheme.size(S) * scheme.width(S)
+    return 8 * 6 * reads * (1 + scheme.coefficients)
+
+
+def coefficient_count(primitives: Primitives, scheme: AbstractScheme) -> int:
+    """H Z n c."""
+    values = primitives.observations * scheme.size(primitives.states) * scheme.coefficients
+    return values * (primitives.horizon or 1)
+
+
+def refuse_if_too_large(
+    primitives: Primitives,
+    scheme: AbstractScheme,
+    what: str = "the Bellman operator",
+    needed: Callable[[Primitives, AbstractScheme], int] = memory_needed,
+    contexts: int = 1,
+) -> None:
+    """Raise, with the numbers and with what would fit, before anything is allocated."""
+    S, there = primitives.states, _machine_memory()
+    asks = lambda nodes: needed(primitives, type(scheme)(nodes))
+    entries = lambda nodes: contexts * coefficient_count(primitives, type(scheme)(nodes))
+    fits = lambda nodes: asks(nodes) <= 0.8 * there and entries(nodes) <= _MOST_COEFFICIENTS
+    if fits(scheme.nodes):
+        return
+    if asks(scheme.nodes) > 0.8 * there:
+        why = (
+            f"needs about {asks(scheme.nodes) / 2**30:,.1f} GiB, but this machine has "
+            f"{there / 2**30:,.1f} GiB"
+        )
+    else:
+        why = f"has {entries(scheme.nodes):,} coefficients, more than the 2^32 that can be numbered"
+    most = bisect.bisect_left(range(scheme.nodes), True, lo=2, key=lambda n: not fits(n)) - 1
+    advice = (
+        f"Use at most {most} nodes an edge, which are {type(scheme)(most).size(S):,} belief nodes."
+        if most > 1
+        else "Not even 2 nodes an edge fit: use fewer hidden states (what is seen belongs into z), "
+        "fewer observations, or a kernel with fewer successors."
     )
-    _grid.refuse_if_too_large(memory_needed(primitives, scheme), what)
+    of_each = f" in each of {contexts} contexts" if contexts > 1 else ""
+    raise GridTooLargeError(
+        f"{what} with {primitives.observations} observations, {scheme.size(S):,} belief nodes "
+        f"({scheme.nodes} an edge, |S| = {S}) and {primitives.kernel.successors.shape[2]} "
+        f"successors{of_each} {why}. {advice}"
+    )
+
+
+def _machine_memory() -> float:
+    """Bytes; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 class BellmanOperator(eqx.Module):

@@ -17,7 +17,8 @@ from pomdpfit._score_panel import score
 from pomdpfit._stage import Data, Value
 from pomdpfit._types import Array, Float, Theta
 
-_RESOLUTION = 10  # of the lattice
+_RESOLUTION = 10  # of the lattice, or less
+_MOST_POINTS = 20_000  # of the lattice, each of which is one pass over the panel
 _STARTS = 3  # points of the lattice
 _CYCLES = 3  # over the vertices, where there are more than two
 _SECTIONS = 25  # shrink a bracket of 0.2 to 1e-6; the likelihood is flat at its maximum
@@ -34,13 +35,14 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     def of(x0: Float[Array, "N S"]) -> Float[Array, "N"]:
         return score(dataclasses.replace(stage, x0=x0), data).by_part().sum(axis=1)
 
-    lattice = jnp.asarray(_grid.nodes(states, _RESOLUTION))
+    resolution = _resolution(states)
+    lattice = jnp.asarray(_grid.nodes(states, resolution))
     each = jax.lax.map(lambda x: of(jnp.broadcast_to(x, (agents, states))), lattice)
 
     order = jnp.asarray([0] if states == 2 else list(range(states)) * _CYCLES)
 
     def climb(x: Float[Array, "N S"]) -> tuple[Array, Array]:
-        x, _ = jax.lax.scan(lambda x, s: (_section(of, x, s), None), x, order)
+        x, _ = jax.lax.scan(lambda x, s: (_section(of, x, s, 1.0 / resolution), None), x, order)
         return x, of(x)
 
     # Choices can make several maxima: the best points of the lattice are all climbed from.
@@ -50,15 +52,21 @@ def best_priors(problem: Problem, theta: Theta, value: Value, data: Data) -> Flo
     return jnp.take_along_axis(found, best[None, :, None], axis=0)[0]
 
 
-def _section(of, x, s):  # type: ignore[no-untyped-def]
-    """Golden section in x(s), the other entries kept in proportion."""
+def _resolution(states: int) -> int:
+    """The finest lattice with few enough points; that of the vertices at the least."""
+    fits = lambda m: _grid.node_count(states, m) <= _MOST_POINTS
+    return next((m for m in range(_RESOLUTION, 1, -1) if fits(m)), 1)
+
+
+def _section(of, x, s, step):  # type: ignore[no-untyped-def]
+    """Golden section in x(s), at most a step away, the other entries kept in proportion."""
     rest = x.at[:, s].set(0.0)
     total = rest.sum(axis=1, keepdims=True)
     even = jnp.ones_like(rest).at[:, s].set(0.0) / (x.shape[1] - 1)
     rest = jnp.where(total > 0, rest / jnp.where(total > 0, total, 1.0), even)
     at = lambda share: (rest * (1 - share)[:, None]).at[:, s].set(share)
-    low = jnp.maximum(x[:, s] - 1.0 / _RESOLUTION, 0.0)
-    high = jnp.minimum(x[:, s] + 1.0 / _RESOLUTION, 1.0)
+    low = jnp.maximum(x[:, s] - step, 0.0)
+    high = jnp.minimum(x[:, s] + step, 1.0)
     golden = (np.sqrt(5.0) - 1.0) / 2.0
 
     def shrink(state: tuple, _: None) -> tuple:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit import _likelihood
+from pomdpfit._bellman import refuse_if_too_large
 from pomdpfit._best_priors import best_priors
 from pomdpfit._complete_information import complete_information
 from pomdpfit._curvature import curvature
@@ -101,6 +102,7 @@ class Likelihood(MovableLikelihood):
         panel.check(self._sketch, self.model)
         groups = self.model.group_labels()
         self._covariates, context = panel.contexts(self._own.covariates, groups, contexts)
+        refuse_if_too_large(self._sketch, self.grid, contexts=len(self._context_rows))
         data = Data(
             panel.arrays(context),
             self.prior.data(panel.agents, self.states),

@@ -8,15 +8,15 @@ M >= y_1 >= ... >= y_{S-1} >= 0, and the cell that holds x is found by sorting t
 import functools
 import itertools
 import math
-import os
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._errors import GridTooLargeError
 from pomdpfit._term_by_term import over_last
 from pomdpfit._types import Array, Float, Int
+
+_FEW_STATES = 9  # cells are then found by sums that are written out, which is quicker
 
 
 def node_count(states: int, resolution: int) -> int:
@@ -26,12 +26,12 @@ def node_count(states: int, resolution: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def nodes(states: int, resolution: int) -> Float[np.ndarray, "n S"]:
-    """All nodes, in the order of `_rank`."""
+    """All nodes, by y_1, among equals by y_2 and so on: node k is the one of rank k."""
     if states == 1:
         return np.ones((1, 1))
     ascending = itertools.combinations_with_replacement(range(resolution + 1), states - 1)
     y = np.array(list(ascending))[:, ::-1]
-    y = y[np.argsort(_rank(y, states))]
+    y = y[np.lexsort(y.T[::-1])]
     steps = np.concatenate(
         [np.full((len(y), 1), resolution), y, np.zeros((len(y), 1), dtype=int)], axis=1
     )
@@ -59,16 +59,42 @@ def locate(
     y = clip(y, 0.0, resolution)
     base = jnp.minimum(jnp.floor(y), resolution - 1)
     fraction = y - base
+    # Vertex v is the base plus one unit in each of the v coordinates with the largest fractions.
+    ranks_of = _few_states if states <= _FEW_STATES else _many_states
+    ranks, falling = ranks_of(base.astype(int), fraction, resolution)
+    ones = jnp.ones((*x.shape[:-1], 1))
+    edges = jnp.concatenate([ones, falling, 0.0 * ones], axis=-1)
+    return ranks, edges[..., :-1] - edges[..., 1:]
+
+
+def _few_states(
+    base: Int[Array, "*b d"], fraction: Float[Array, "*b d"], _resolution: int
+) -> tuple[Int[Array, "*b S"], Float[Array, "*b d"]]:
+    """Ranks of the vertices and the fractions from the largest to the smallest, written out."""
+    states = base.shape[-1] + 1
     position = _positions(fraction)
     falling = jnp.stack(
         [over_last(jnp.where(position == k, fraction, 0.0)) for k in range(states - 1)], axis=-1
     )
-    ones = jnp.ones((*x.shape[:-1], 1))
-    edges = jnp.concatenate([ones, falling, 0.0 * ones], axis=-1)
-    weights = edges[..., :-1] - edges[..., 1:]
-    # Vertex v is the base plus one unit in each of the first v coordinates of the order.
     raised = position[..., None, :] < jnp.arange(states)[:, None]
-    return _rank(base.astype(int)[..., None, :] + raised, states), weights
+    return _rank(base[..., None, :] + raised, states), falling
+
+
+def _many_states(
+    base: Int[Array, "*b d"], fraction: Float[Array, "*b d"], resolution: int
+) -> tuple[Int[Array, "*b S"], Float[Array, "*b d"]]:
+    """The same by sorting, from a table of the terms of a rank.
+
+    Written out it would take S^2 numbers a belief, and products beyond 64 bits.
+    """
+    states = base.shape[-1] + 1
+    order = jnp.argsort(-fraction, axis=-1, stable=True)
+    terms, j = jnp.asarray(_rank_terms(states, resolution)), np.arange(states - 1)
+    here = terms[j, base]
+    rise = jnp.take_along_axis(terms[j, base + 1] - here, order, axis=-1)
+    first = here.sum(axis=-1, keepdims=True)
+    ranks = jnp.concatenate([first, first + jnp.cumsum(rise, axis=-1)], axis=-1)
+    return ranks, jnp.take_along_axis(fraction, order, axis=-1)
 
 
 def _positions(fraction: Float[Array, "*b d"]) -> Int[Array, "*b d"]:
@@ -82,9 +108,12 @@ def _positions(fraction: Float[Array, "*b d"]) -> Int[Array, "*b d"]:
     return ((one > other) | ((one == other) & first)).sum(axis=-2)
 
 
-def _rank(y, states: int):  # type: ignore[no-untyped-def]  # numpy in, numpy out
-    """sum_j C(y_j + S - 1 - j, S - j), j = 1..S-1: the place of a decreasing sequence."""
-    total = 0
+def _rank(y: Int[Array, "*b d"], states: int) -> Int[Array, "*b"]:
+    """sum_j C(y_j + S - 1 - j, S - j), j = 1..S-1: the place of a decreasing sequence.
+
+    A product is (S - 1)! times a rank at the most: with few states, far below 2^63.
+    """
+    total = jnp.zeros(y.shape[:-1], dtype=int)
     for j in range(1, states):
         k = states - j
         product = math.prod(y[..., j - 1] + i for i in range(k))
@@ -92,14 +121,13 @@ def _rank(y, states: int):  # type: ignore[no-untyped-def]  # numpy in, numpy ou
     return total
 
 
-def refuse_if_too_large(needed: int, what: str) -> None:
-    """Raise before anything is allocated if `needed` bytes exceed the machine's memory."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return
-    if needed > 0.8 * total:
-        raise GridTooLargeError(
-            f"{what} needs about {needed / 2**30:,.1f} GiB, but this machine has "
-            f"{total / 2**30:,.1f} GiB. Use fewer nodes, or a kernel with fewer successors."
-        )
+@functools.lru_cache(maxsize=64)
+def _rank_terms(states: int, resolution: int) -> Int[np.ndarray, "d M+1"]:
+    """C(y + S - 1 - j, S - j) for j = 1..S-1 and y = 0..M."""
+    return np.array(
+        [
+            [math.comb(y + states - 1 - j, states - j) for y in range(resolution + 1)]
+            for j in range(1, states)
+        ],
+        dtype=np.int64,
+    )

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from pomdpfit._bellman import memory_for_each_z, refuse_if_too_large
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._model import Model, Primitives, checked_primitives
@@ -18,6 +19,7 @@ from pomdpfit._own_code import require_instance
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._scene import Scene
+from pomdpfit._schemes import Linear
 from pomdpfit._stationary import stationary_beliefs
 from pomdpfit._types import Array, ArrayLike, Float, Theta
 
@@ -195,6 +197,8 @@ class StationaryPrior(AbstractPrior):
                 "a stationary prior needs an infinite horizon: with a last epoch the policy "
                 "changes from one to the next. Use pf.KnownPrior or pf.CommonPrior."
             )
+        grid = Linear(self.nodes)
+        refuse_if_too_large(primitives, grid, "pf.StationaryPrior", memory_for_each_z)
 
     def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """The row of each agent's first context and observation."""

@@ -189,7 +189,10 @@ class Smooth(AbstractScheme):
 
 
 def default_scheme(states: int) -> AbstractScheme:
-    """Smooth for two hidden states, linear otherwise, with about a thousand nodes at the most."""
+    """Smooth for two hidden states, linear otherwise.
+
+    From four states on with a thousand nodes at the most, unless 5 an edge are more.
+    """
     if states == 2:
         return Smooth(101)
     resolution = 100 if states == 1 else 40

@@ -14,7 +14,7 @@ from pomdpfit._model import Model, Primitives, checked_primitives
 from pomdpfit._policy import ActionValues, action_values_and_gap, checked_arguments
 from pomdpfit._precision import in_float64
 from pomdpfit._scene import first_context
-from pomdpfit._schemes import AbstractScheme, Linear, default_scheme
+from pomdpfit._schemes import AbstractScheme, default_scheme
 from pomdpfit._types import Array, ArrayLike, Belief, Float, Int, Theta
 from pomdpfit.certificate import Certificate, certify_primitives
 from pomdpfit.programs import program
@@ -258,5 +258,4 @@ def certify(model: Model, theta: Theta, *, nodes: int | None = None) -> Certific
     """
     primitives = checked_primitives(model, theta)
     nodes = default_scheme(primitives.states).nodes if nodes is None else nodes
-    checked_grid(primitives, Linear(nodes))
     return certify_primitives(primitives, nodes)

@@ -4,12 +4,17 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from pomdpfit._bellman import BellmanOperator, bellman_operator
+from pomdpfit._bellman import (
+    BellmanOperator,
+    bellman_operator,
+    memory_needed,
+    refuse_if_too_large,
+)
 from pomdpfit._errors import ModelError, SolveError
 from pomdpfit._fixed_point import cold_start, solve_infinite
 from pomdpfit._kernel import Kernel
 from pomdpfit._model import Primitives
-from pomdpfit._schemes import Linear
+from pomdpfit._schemes import AbstractScheme, Linear
 from pomdpfit._types import Array
 from pomdpfit.certificate import _cells, _levels, _regeneration
 from pomdpfit.certificate._certificate import Certificate, Relative
@@ -22,6 +27,7 @@ _MASS_TOLERANCE = 1e-14
 def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
     """Solve the linear scheme on `nodes` nodes an edge and bound the truth around it."""
     grid = Linear(nodes)
+    refuse_if_too_large(primitives, grid, "the certificate", _memory_needed)
     primitives = eqx.tree_at(lambda p: p.kernel, primitives, _exact_kernel(primitives))
     if primitives.horizon is not None:
         by_epoch = _certify_finite(primitives, grid)
@@ -32,6 +38,19 @@ def certify_primitives(primitives: Primitives, nodes: int) -> Certificate:
     levels = _tables(grid, upper, alpha)
     relative, reason = _relative(primitives, *levels, operator, value, rho)
     return Certificate(*levels, primitives, relative, reason)
+
+
+def _memory_needed(primitives: Primitives, grid: AbstractScheme) -> int:
+    """Bytes for the operator, the vectors that each next cell offers, and the search for the best.
+
+    The factors are those of measured peaks, rounded up.
+    """
+    S, A, K = primitives.states, *primitives.kernel.successors.shape[1:]
+    n = grid.size(S)
+    vectors = primitives.observations * A * K * n * S * S
+    epochs = primitives.horizon or 1
+    kept = epochs * primitives.observations * n * (1 + S)
+    return memory_needed(primitives, grid) + 8 * (16 * vectors + 3 * n * n + 4 * kept)
 
 
 def _tables(grid: Linear, upper: Array, alpha: Array) -> tuple[_levels.Upper, _levels.Lower]:

@@ -117,9 +117,8 @@ def make_coarse(kernel: Kernel, scheme: AbstractScheme, degree: int) -> Coarse:
 @functools.lru_cache(maxsize=64)
 def _powers(states: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Exponents of the Bernstein polynomials, and their factors."""
-    rows = [
-        row for row in itertools.product(range(degree + 1), repeat=states) if sum(row) == degree
-    ]
+    drawn = itertools.combinations_with_replacement(range(states), degree)
+    rows = sorted([each.count(s) for s in range(states)] for each in drawn)
     factors = [math.factorial(degree) / math.prod(map(math.factorial, row)) for row in rows]
     return np.array(rows), np.array(factors)
 
