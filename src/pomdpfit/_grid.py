@@ -131,3 +131,16 @@ def _rank_terms(states: int, resolution: int) -> Int[np.ndarray, "d M+1"]:
         ],
         dtype=np.int64,
     )
+
+
+def between(
+    vertex: Int[Array, "*b S"], alpha: Int[np.ndarray, "a S"], states: int, resolution: int
+) -> Int[Array, "*b a"]:
+    """The numbers, on a grid sum(alpha) times as fine, of the nodes sum_v alpha_v x_v of a cell.
+
+    `vertex` holds the cell's vertices x_v as nodes of the grid of this resolution.
+    """
+    x = nodes(states, resolution)
+    y = np.round(resolution * np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]).astype(int)
+    fine = jnp.einsum("av,...vj->...aj", alpha, jnp.asarray(y)[vertex])
+    return _rank(fine, states, resolution * int(alpha[0].sum()))

@@ -1,17 +1,24 @@
-"""How often each action is taken: the law of (z, x) under the policy, on the belief grid.
+"""How often each action is taken: the law of (z, x) under the policy, on a belief grid of its own.
 
-P moves (z, x) to (z', lambda) with probability pi(a | z, x) sigma(z' | z, x, a); mass that lands
-between nodes is split by barycentric weights, which keeps the mean belief. Shares follow from
+P moves (z, x) to (z', lambda) with probability pi(a | z, x) sigma(z' | z, x, a). Mass that lands
+between nodes is split by the weights of `Lagrange`, which keep the mean and the variance of the
+belief: linear weights would spread beliefs that move by less than a cell a period, an error of
+first order in its width. Weights, and so masses of single nodes, may be negative. Shares follow
+from
 
     mu = mu P                                     in the long run
     d = (1 - beta) mu_0 (I - beta P)^-1           discounted, from the start
     (mu_0 + mu_0 P + ... + mu_0 P^(T-1)) / T      over T periods from the start
 
-as sparse linear systems or by forward iteration: nothing is simulated.
+as sparse linear systems or by forward iteration: nothing is simulated. The grid is refined until
+twice as many cells change no share by more than `_RELATIVE` of itself, and the last change is
+handed on as the error: it is that of half the cells, several times that of the shares themselves.
 """
 
 import dataclasses
+from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
@@ -19,14 +26,18 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
 from pomdpfit._errors import ModelError, SolveError
-from pomdpfit._schemes import Linear
+from pomdpfit._policy import ActionValues
+from pomdpfit._schemes import Lagrange, law_degree, law_scheme
 from pomdpfit._solve import Solution
-from pomdpfit._types import Float
+from pomdpfit._types import Array, Float, Int
 from pomdpfit.counterfactuals._information import Starts
 
 _SETTLED = 1e-9  # what may be left of mu P - mu
 _DUST = 1e-12  # of a belief's weight
 _FIRST_STEPS = 50  # before the most visited node is chosen as the reference
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-7  # changes of a share at which a grid is fine enough
+_MOST_PAIRS = {2: 60_000, 3: 20_000}  # (z, node) by |S|, for the time that a sparse solve takes
+_MOST_OTHERS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,41 +71,102 @@ class Averaging:
         return f"{'discounted, ' if self.discounted else ''}{span}"
 
 
-def action_shares(
-    solution: Solution, starts: Starts, averaging: Averaging
-) -> Float[np.ndarray, "A"]:
-    """P(a is taken in a period), averaged over periods; sums to one."""
+class Shares(NamedTuple):
+    """P(a is taken in a period), the estimated error of the largest of them, and on which grid."""
+
+    share: Float[np.ndarray, "A"]
+    error: float
+    cells: int
+
+
+def action_shares(solution: Solution, starts: Starts, averaging: Averaging) -> Shares:
+    """P(a is taken in a period), averaged over periods, on a grid that is fine enough."""
     primitives = solution.primitives
-    first = _first_law(solution, starts)
-    horizon, beta = primitives.horizon, float(primitives.discount)
-    if horizon is not None or averaging.periods is not None:
-        return _forward(solution, first, averaging)
-    chain, choice = belief_chain(solution)
+    S = primitives.states
+    cells = max(1, round(solution.grid.resolution / law_degree(S) / 2))
+    most = _MOST_PAIRS.get(S, _MOST_OTHERS)
+    old = shares_on(cells, solution, starts, averaging)
+    if S == 1:
+        return Shares(old, 0.0, cells)
+    while True:
+        cells *= 2
+        new = shares_on(cells, solution, starts, averaging)
+        next_size = primitives.observations * law_scheme(S, 2 * cells).size(S)
+        if np.allclose(new, old, rtol=_RELATIVE, atol=_ABSOLUTE) or next_size > most:
+            return Shares(new, float(np.abs(new - old).max()), cells)
+        old = new
+
+
+def shares_on(
+    cells: int, solution: Solution, starts: Starts, averaging: Averaging
+) -> Float[np.ndarray, "A"]:
+    """The same on a grid of so many cells an edge; sums to one."""
+    primitives = solution.primitives
+    grid = law_scheme(primitives.states, cells)
+    moves, first = _moves(solution, grid), _first_law(solution, grid, starts)
+    if primitives.horizon is not None or averaging.periods is not None:
+        return _within(_forward(solution, moves, first, averaging))
+    chain, choice = _chain(moves, 0), moves.choice[0]
     reached = _reached(chain, first)
     chain, choice, first = chain[reached][:, reached], choice[reached], first[reached]
+    beta = float(primitives.discount)
     law = _discounted_law(chain, first, beta) if averaging.discounted else stationary_law(chain)
-    return law @ choice
+    return _within(law @ choice)
 
 
-def belief_chain(
-    solution: Solution, t: int | None = None
-) -> tuple[sparse.csr_array, Float[np.ndarray, "Zn A"]]:
-    """P over pairs (z, node), and the choice probabilities there (of epoch t)."""
-    primitives, kernel = solution.primitives, solution.primitives.kernel
-    grid, Z, S = Linear(solution.grid.nodes), primitives.observations, primitives.states
-    beliefs = grid.beliefs(S)
-    n, A, K = len(beliefs), kernel.actions, kernel.successors.shape[2]
-    epoch = None if t is None else np.asarray(t)
-    choice = np.asarray(solution.policy(np.arange(Z)[:, None], beliefs[None], epoch))
-    position, weight = map(np.asarray, grid.perspective(jnp.asarray(kernel.probability)))
-    full = (Z, A, K, n, position.shape[-1])
+def _within(shares: Float[np.ndarray, "A"]) -> Float[np.ndarray, "A"]:
+    """Shares of what is all but never done may come out below zero by the error of the grid."""
+    shares = np.maximum(shares, 0.0)
+    return shares / shares.sum()
+
+
+class _Moves(NamedTuple):
+    """Where mass goes: (z, node) -> (z', node') by action, and how each is chosen in each epoch."""
+
+    row: Int[np.ndarray, "e"]
+    column: Int[np.ndarray, "e"]
+    action: Int[np.ndarray, "e"]
+    weight: Float[np.ndarray, "e"]
+    choice: Float[np.ndarray, "H Zn A"]
+
+
+def _moves(solution: Solution, grid: Lagrange) -> _Moves:
+    primitives = solution.primitives
+    kernel, Z, S = primitives.kernel, primitives.observations, primitives.states
+    n, A, K = grid.size(S), kernel.actions, kernel.successors.shape[2]
+    choice, position, weight = map(np.asarray, _choices_and_weights(solution.values, grid))
+    weight = _without_dust(weight[..., 0])
+    shape = (Z, A, K, n, position.shape[-1])
     successors = np.broadcast_to(np.asarray(kernel.successors, dtype=np.int64), (Z, A, K))
-    column = np.broadcast_to(n * successors[..., None, None] + position, full)
-    row = np.broadcast_to(np.arange(Z * n).reshape(Z, 1, 1, n, 1), full)
-    mass = np.moveaxis(choice, -1, 1)[:, :, None, :, None] * _without_dust(weight[..., 0])
-    real = mass > 0
-    matrix = sparse.csr_array((mass[real], (row[real], column[real])), shape=(Z * n, Z * n))
-    return matrix, choice.reshape(Z * n, A)
+    column = np.broadcast_to(n * successors[..., None, None] + position, shape)
+    row = np.broadcast_to(np.arange(Z * n).reshape(Z, 1, 1, n, 1), shape)
+    action = np.broadcast_to(np.arange(A)[:, None, None, None], shape)
+    weight = np.broadcast_to(weight, shape)
+    real = weight != 0
+    parts = (row[real], column[real], action[real], weight[real])
+    return _Moves(*parts, choice.reshape(-1, Z * n, A))
+
+
+@eqx.filter_jit
+def _choices_and_weights(values: ActionValues, grid: Lagrange) -> tuple[Array, Array, Array]:
+    """pi at every (epoch, z, node), and the positions and weights of the next beliefs."""
+    primitives = values.primitives
+    Z, x = primitives.observations, jnp.asarray(grid.beliefs(primitives.states))
+    H = primitives.horizon
+    shape = (Z, len(x)) if H is None else (H, Z, len(x))
+    z = jnp.broadcast_to(jnp.arange(Z)[:, None], shape)
+    t = None if H is None else jnp.broadcast_to(jnp.arange(H)[:, None, None], shape)
+    log_choice = values.log_choice(z, jnp.broadcast_to(x, (*shape, x.shape[-1])), t)
+    return jnp.exp(log_choice), *grid.perspective(jnp.asarray(primitives.kernel.probability))
+
+
+def _chain(moves: _Moves, t: int) -> sparse.csr_array:
+    """P over pairs (z, node), with the choices of epoch t."""
+    size = moves.choice.shape[1]
+    mass = moves.choice[t][moves.row, moves.action] * moves.weight
+    real = mass != 0
+    at = (moves.row[real], moves.column[real])
+    return sparse.csr_array((mass[real], at), shape=(size, size))
 
 
 def stationary_law(chain: sparse.csr_array) -> Float[np.ndarray, "m"]:
@@ -136,7 +208,6 @@ def _irreducible_law(chain: sparse.csr_array) -> Float[np.ndarray, "m"]:
     system = sparse.eye_array(m - 1, format="csc") - chain[rest][:, rest].T
     visits = np.ones(m)
     visits[rest] = spsolve(system.tocsc(), chain[[often]].toarray()[0, rest])
-    visits = np.maximum(visits, 0.0)  # rounding of what is all but zero
     return visits / visits.sum()
 
 
@@ -149,7 +220,7 @@ def _discounted_law(
 
 
 def _forward(
-    solution: Solution, law: Float[np.ndarray, "m"], averaging: Averaging
+    solution: Solution, moves: _Moves, law: Float[np.ndarray, "m"], averaging: Averaging
 ) -> Float[np.ndarray, "A"]:
     """Period by period; with a finite horizon each epoch has its own policy."""
     horizon, beta = solution.primitives.horizon, float(solution.primitives.discount)
@@ -157,22 +228,22 @@ def _forward(
     assert periods is not None
     if horizon is not None and periods > horizon:
         raise ModelError(f"periods must not exceed the horizon of {horizon} epochs.")
-    chain, choice = belief_chain(solution, None if horizon is None else 0)
-    total, weight = np.zeros(choice.shape[1]), 0.0
+    chain = _chain(moves, 0)
+    total, weight = np.zeros(moves.choice.shape[-1]), 0.0
     for t in range(int(periods)):
-        if horizon is not None and t > 0:
-            chain, choice = belief_chain(solution, t)
+        epoch = 0 if horizon is None else t
+        if epoch > 0:
+            chain = _chain(moves, epoch)
         now = beta**t if averaging.discounted else 1.0
-        total, weight = total + now * (law @ choice), weight + now
+        total, weight = total + now * (law @ moves.choice[epoch]), weight + now
         law = law @ chain
     return total / weight
 
 
-def _first_law(solution: Solution, starts: Starts) -> Float[np.ndarray, "Zn"]:
+def _first_law(solution: Solution, grid: Lagrange, starts: Starts) -> Float[np.ndarray, "Zn"]:
     """The starts on the grid."""
-    grid, S = Linear(solution.grid.nodes), solution.primitives.states
     position, weight = map(np.asarray, grid.basis(jnp.asarray(starts.x)))
-    n = grid.size(S)
+    n = grid.size(solution.primitives.states)
     law = np.zeros(solution.primitives.observations * n)
     weight = starts.weight[:, None] * _without_dust(weight)
     np.add.at(law, n * starts.z[:, None] + position, weight)
@@ -180,19 +251,19 @@ def _first_law(solution: Solution, starts: Starts) -> Float[np.ndarray, "Zn"]:
 
 
 def _without_dust(weight: Float[np.ndarray, "*b V"]) -> Float[np.ndarray, "*b V"]:
-    """Barycentric weights without what rounding puts on the next node, and with the same sum.
+    """Weights without what rounding puts on further nodes, and with the same sum.
 
     Dust would tie together beliefs between which nothing moves.
     """
     total = weight.sum(axis=-1, keepdims=True)
-    kept = np.where(weight > _DUST * total, weight, 0.0)
+    kept = np.where(np.abs(weight) > _DUST * total, weight, 0.0)
     left = kept.sum(axis=-1, keepdims=True)
     return kept * np.divide(total, left, out=np.zeros_like(total), where=left > 0)
 
 
 def _reached(chain: sparse.csr_array, first: Float[np.ndarray, "m"]) -> np.ndarray:
     """The numbers of all states that can ever be reached from where `first` has mass."""
-    forward, reached = chain.T.tocsr(), first > 0
+    forward, reached = abs(chain).T.tocsr(), first != 0
     while True:
         more = reached | ((forward @ reached.astype(float)) > 0)
         if (more == reached).all():

@@ -16,7 +16,7 @@ from pomdpfit._solve import Solution, solve_primitives
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit.counterfactuals._baseline import Baseline
 from pomdpfit.counterfactuals._information import AbstractInformation, Starts
-from pomdpfit.counterfactuals._law import Averaging, action_shares
+from pomdpfit.counterfactuals._law import Averaging, action_shares, shares_on
 from pomdpfit.counterfactuals._wrapped import Restricted
 from pomdpfit.solvers import Newton
 
@@ -68,6 +68,8 @@ class Scenario:
     """A baseline with a change, solved at any theta of the baseline.
 
     The first solution is where all later ones start: they do not depend on each other's order.
+    Nor do shares: the grid of their law is the one that was fine enough for the first of them,
+    with the error that was found there.
     """
 
     def __init__(self, baseline: Baseline, change: Change) -> None:
@@ -75,6 +77,8 @@ class Scenario:
         self.model = change.wrap(baseline.model)
         self._own = tuple(baseline.model.parameters())
         self._first: Solution | None = None
+        self._law_cells = 0
+        self.share_error = 0.0
 
     def theta(self, theta: Theta) -> dict[str, Any]:
         """theta after the change, checked."""
@@ -104,13 +108,19 @@ class Scenario:
     def shares(self, theta: Theta, averaging: Averaging) -> np.ndarray:
         """How often each action is taken, at a theta of the baseline."""
         theta = self.theta(theta)
-        return action_shares(self.solve(theta), self.starts(theta), averaging)
+        return self._shares(self.solve(theta), self.starts(theta), averaging)
+
+    def _shares(self, solution: Solution, starts: Starts, averaging: Averaging) -> np.ndarray:
+        if self._law_cells:
+            return shares_on(self._law_cells, solution, starts, averaging)
+        shares, self.share_error, self._law_cells = action_shares(solution, starts, averaging)
+        return shares
 
     def outcomes(self, theta: Theta, averaging: Averaging) -> pd.Series:
         """Shares of actions, periods between them, value and annuity, at a baseline's theta."""
         theta = self.theta(theta)
         solution, starts = self.solve(theta), self.starts(theta)
-        shares = action_shares(solution, starts, averaging)
+        shares = self._shares(solution, starts, averaging)
         names = action_names(self.model, len(shares))
         found = {f"share[{a}]": share for a, share in zip(names, shares, strict=True)}
         if averaging.long_run(solution.primitives.horizon):
