@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from pomdpfit import _labels
 from pomdpfit._errors import EstimationError, InferenceWarning, Result
-from pomdpfit._log_likelihood import LogLikelihood
+from pomdpfit._log_likelihood import COARSE_PRIOR, LogLikelihood
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import Restrictions, parse_restrictions
@@ -63,6 +63,7 @@ class Estimate:
     freed: tuple[str, ...] = ()
     seed: int = 0
     seconds: float = 0.0
+    prior_error: float | None = None  # see LogLikelihood
     version: str = ""
     model_mark: str = dataclasses.field(repr=False, default="")  # by which its model is known again
     arguments: dict[str, Any] = dataclasses.field(repr=False, default_factory=dict)
@@ -298,6 +299,11 @@ class Estimate:
             found.append(
                 f"on the boundary: {', '.join(self.boundary)}. These have no standard errors, and "
                 "the others are those of the model with them held there."
+            )
+        if self.prior_error is not None and self.prior_error > COARSE_PRIOR:
+            found.append(
+                "the grid behind pf.StationaryPrior is coarse: with half its cells the first "
+                f"belief of an agent changes by {self.prior_error:.1e}. Give it more nodes."
             )
         return tuple(found)
 

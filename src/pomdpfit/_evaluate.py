@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,10 +34,10 @@ from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
 from pomdpfit._point import Point, make_ground
 from pomdpfit._precision import in_float64
-from pomdpfit._priors import AbstractPrior, labels_of, prior_or_default
-from pomdpfit._problem import Problem
+from pomdpfit._priors import AbstractPrior, StationaryPrior, labels_of, prior_or_default
+from pomdpfit._problem import Ground, Problem
 from pomdpfit._refused_terms import refuse_lost, refuse_not_finite
-from pomdpfit._scene import Scene, stacked_kernel
+from pomdpfit._scene import Scene, make_scene, stacked_kernel
 from pomdpfit._schemes import AbstractScheme
 from pomdpfit._score_panel import Terms
 from pomdpfit._shards import filled, spread
@@ -48,7 +49,7 @@ from pomdpfit._solve import (
     solve_contexts,
 )
 from pomdpfit._sound import prepare_sound, sound_primitives
-from pomdpfit._stage import Data
+from pomdpfit._stage import Data, Value
 from pomdpfit._types import Array, Bool, Float, Int, Theta
 from pomdpfit._unit_moves import SharedMoves, UnitMoves, joined, unit_moves
 from pomdpfit.programs import can_prepare, program, tracing_many
@@ -171,7 +172,13 @@ class Likelihood(MovableLikelihood):
     ) -> LogLikelihood:
         """The terms at theta."""
         point = self._at(theta, part, start)
-        return self._result(point, _likelihood.evaluate(point))
+        result = self._result(point, _likelihood.evaluate(point))
+        if not self.prior.needs_policy:
+            return result
+        half = _prior_on_half_the_cells(point.problem, point.ground, point.value, point.data)
+        gap = np.abs(np.asarray(half)[: self.panel.agent_count] - result.belief[:, 0])
+        error = float(np.where(np.isnan(gap), np.inf, gap).max())
+        return dataclasses.replace(result, prior_error=error)
 
     def pull(
         self,
@@ -473,6 +480,15 @@ def _along_each(
     along: Float[np.ndarray, "p e"], by_entry: Float[np.ndarray, "e N *T 2"]
 ) -> Float[np.ndarray, "N *T 2 p"]:
     return np.ascontiguousarray(np.moveaxis(np.tensordot(along, by_entry, 1), 0, -1))
+
+
+@program
+def _prior_on_half_the_cells(
+    problem: Problem, ground: Ground, value: Value, data: Data
+) -> Float[Array, "N S"]:
+    assert isinstance(problem.prior, StationaryPrior)
+    scene, _ = make_scene(ground.operators, value)
+    return problem.prior.on_cells(2, data.panel, scene)
 
 
 @program(light=True)

@@ -143,4 +143,5 @@ def between(
     x = nodes(states, resolution)
     y = np.round(resolution * np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]).astype(int)
     fine = jnp.einsum("av,...vj->...aj", alpha, jnp.asarray(y)[vertex])
-    return _rank(fine, states, resolution * int(alpha[0].sum()))
+    terms = jnp.asarray(_rank_terms(states, resolution * int(alpha[0].sum())))
+    return terms[np.arange(states - 1), fine].sum(axis=-1)

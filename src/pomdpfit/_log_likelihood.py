@@ -22,6 +22,7 @@ from pomdpfit._priors import AbstractPrior
 from pomdpfit._types import Array, Bool, Float, Theta
 
 SAME_VALUE = 1e-3  # in log-likelihood: far below what any test could tell apart
+COARSE_PRIOR = 1e-3  # error of a first belief from which it is worth a warning
 
 
 class Part(enum.Flag):
@@ -34,7 +35,11 @@ class Part(enum.Flag):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LogLikelihood:
-    """Terms by agent and period: `observation[i, t]` scores z_{t+1}, `choice[i, t]` scores a_t."""
+    """Terms by agent and period: `observation[i, t]` scores z_{t+1}, `choice[i, t]` scores a_t.
+
+    Under a stationary prior `prior_error` is by how much the first belief of any agent changes when
+    the grid of its law has half the cells: an estimate, on the safe side, of its error.
+    """
 
     observation: Float[np.ndarray, "N T"]
     choice: Float[np.ndarray, "N T"]
@@ -43,6 +48,7 @@ class LogLikelihood:
     residual: float
     steps: int
     start: Array | None = dataclasses.field(repr=False)
+    prior_error: float | None = None
 
     @property
     def total(self) -> float:

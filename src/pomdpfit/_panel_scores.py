@@ -1,9 +1,12 @@
 """The log-likelihood of a panel and its scores at one theta, as functions."""
 
+import warnings
+
 import pandas as pd
 
+from pomdpfit._errors import ConvergenceWarning
 from pomdpfit._evaluate import Likelihood
-from pomdpfit._log_likelihood import LogLikelihood
+from pomdpfit._log_likelihood import COARSE_PRIOR, LogLikelihood
 from pomdpfit._model import Model
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
@@ -23,7 +26,15 @@ def log_likelihood(
     solver: AbstractSolver | None = None,
 ) -> LogLikelihood:
     """The log-likelihood of a panel at theta, by agent and period."""
-    return Likelihood(model, panel, prior=prior, grid=grid, solver=solver)(theta)
+    found = Likelihood(model, panel, prior=prior, grid=grid, solver=solver)(theta)
+    if found.prior_error is not None and found.prior_error > COARSE_PRIOR:
+        warnings.warn(
+            "the grid behind pf.StationaryPrior is coarse: with half its cells the first belief of "
+            f"an agent changes by {found.prior_error:.1e}. Give it more nodes.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def score(

@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import dataclasses
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -19,9 +20,11 @@ from pomdpfit._own_code import require_instance
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._scene import Scene
-from pomdpfit._schemes import Linear
+from pomdpfit._schemes import default_scheme, law_degree, law_scheme
 from pomdpfit._stationary import stationary_beliefs
 from pomdpfit._types import Array, ArrayLike, Float, Theta
+
+_LAW_NODES = {2: 121, 3: 41}  # by |S|
 
 
 class AbstractPrior(abc.ABC):
@@ -183,12 +186,19 @@ class AgentPriors(AbstractPrior):
 class StationaryPrior(AbstractPrior):
     """x0 = E[x | z0] under the stationary law of (z, x) and the policy at theta: no parameters.
 
-    The law is that of the chain on `nodes` beliefs an edge; mass between nodes is split so that
-    the mean belief is kept.
+    The law is that of the chain on at least `nodes` beliefs an edge (121 for two hidden states, 41
+    for three, fewer for more); mass between nodes is split so that mean and variance of the belief
+    are kept. `LogLikelihood.prior_error` and the summary of a fit say what x0 may be off by.
     """
 
-    nodes: int = 41
+    nodes: int | None = None
     needs_policy: ClassVar[bool] = True
+
+    def cells(self, states: int) -> int:
+        """How many cells an edge the law's grid has; an even number, so that it can be halved."""
+        default = _LAW_NODES.get(states) or default_scheme(states).nodes
+        nodes = default if self.nodes is None else self.nodes
+        return 2 * max(1, math.ceil((nodes - 1) / law_degree(states) / 2))
 
     def check(self, primitives: Primitives) -> None:
         """With a finite horizon the policy changes with the epoch, and nothing is stationary."""
@@ -197,17 +207,23 @@ class StationaryPrior(AbstractPrior):
                 "a stationary prior needs an infinite horizon: with a last epoch the policy "
                 "changes from one to the next. Use pf.KnownPrior or pf.CommonPrior."
             )
-        grid = Linear(self.nodes)
+        grid = law_scheme(primitives.states, self.cells(primitives.states))
         refuse_if_too_large(primitives, grid, "pf.StationaryPrior", memory_for_each_z)
 
     def beliefs(self, theta, data, panel=None, scene=None):  # type: ignore[no-untyped-def]
         """The row of each agent's first context and observation."""
+        return self.on_cells(1, panel, scene)
+
+    def on_cells(
+        self, part: int, panel: PanelArrays | None, scene: Scene | None
+    ) -> Float[Array, "N S"]:
+        """The same on a grid with a part of the cells: 1 for all, 2 for a half."""
         if panel is None or scene is None:
             raise ModelError(
                 "a stationary prior follows from the policy and the first observation: it is for "
                 "fit and log_likelihood. To simulate from it, hand its beliefs to pf.KnownPrior."
             )
-        table = stationary_beliefs(scene, self.nodes)
+        table = stationary_beliefs(scene, self.cells(scene.kernel.states) // part)
         return table[panel.context[:, 0], panel.z[:, 0]]
 
 

@@ -1,17 +1,19 @@
 """The stationary law of (z, x) under the policy, and the mean belief that goes with each z.
 
 mu = mu P, where P moves (z, x) to (z', lambda) with probability pi(a | z, x) sigma(z' | z, x, a).
-Beliefs live on a grid; mass that lands between nodes is split by barycentric weights, which keeps
-its mean. The law is found by iterating the lazy chain (I + P) / 2, which has no periods; its
-derivative is the implicit one, d mu = mu dP (I - P)^#, by the same iteration.
+Beliefs live on a grid; mass that lands between nodes is split by the weights of `Lagrange`, which
+keep its mean and its variance (masses of single nodes may therefore be negative). The law is found
+by iterating the lazy chain (I + P) / 2, which has no periods; its derivative is the implicit one,
+d mu = mu dP (I - P)^#, by the same iteration.
 """
 
 import jax
 import jax.numpy as jnp
 
+from pomdpfit._grid import clip
 from pomdpfit._kernel import Kernel
 from pomdpfit._scene import Scene
-from pomdpfit._schemes import Linear
+from pomdpfit._schemes import Lagrange, law_scheme
 from pomdpfit._stencil import Stencil
 from pomdpfit._types import Array, Float
 
@@ -21,14 +23,14 @@ _SAME_LAW = 1e-8  # relative to the largest mass
 _LEAST_MASS = 1e-10  # of an observation; what is left of one that is never seen again is less
 
 
-def stationary_beliefs(scene: Scene, nodes: int) -> Float[Array, "C Z S"]:
-    """E[x | z] in each context; NaN where there is none.
+def stationary_beliefs(scene: Scene, cells: int) -> Float[Array, "C Z S"]:
+    """E[x | z] in each context, from a grid of so many cells an edge; NaN where there is none.
 
     That is: everywhere if the chain did not settle or has several laws, as when a hidden state
     never changes; and at observations that the law never visits.
     """
     Z = scene.kernel.observations
-    grid = Linear(nodes)
+    grid = law_scheme(scene.kernel.states, cells)
     beliefs = jnp.asarray(grid.beliefs(scene.kernel.states))
 
     def one(context: Array, kernel: Kernel) -> Array:
@@ -39,12 +41,13 @@ def stationary_beliefs(scene: Scene, nodes: int) -> Float[Array, "C Z S"]:
         mass = law.sum(axis=1, keepdims=True)
         visited = mass > _LEAST_MASS
         mean = jnp.einsum("zn,ns->zs", law, beliefs) / jnp.where(visited, mass, 1.0)
-        return jnp.where(visited, mean, jnp.nan)
+        mean = clip(mean, 0.0, 1.0)  # what is rarely seen may lie outside by the error of the grid
+        return jnp.where(visited, mean / mean.sum(axis=1, keepdims=True), jnp.nan)
 
     return jax.vmap(one)(jnp.arange(scene.contexts), scene.values.primitives.kernel)
 
 
-def _chain(kernel: Kernel, choice: Float[Array, "Z n A"], grid: Linear) -> Stencil:
+def _chain(kernel: Kernel, choice: Float[Array, "Z n A"], grid: Lagrange) -> Stencil:
     """v -> P v on (Z, n): each action's stencil weighted by the probability of choosing it."""
     position, weight = grid.perspective(jnp.asarray(kernel.probability))
     weight = jnp.moveaxis(choice, -1, 1)[:, :, None, :, None, None] * weight

@@ -97,6 +97,11 @@ def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
             "counted in AIC and BIC; their number grows with the data, so there are no "
             "standard errors from theory. pf.bootstrap gives some."
         )
+    if est.prior_error is not None:
+        notes.append(
+            "stationary prior: with half the cells in the grid of its law the first belief of no "
+            f"agent changes by more than {est.prior_error:.1e}."
+        )
     others = other_maxima(est)
     if len(others):
         best = others["llf"].iloc[0]

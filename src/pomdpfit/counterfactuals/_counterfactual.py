@@ -32,14 +32,17 @@ OF = ("baseline", "counterfactual", "difference")
 class Counterfactual(AbstractBanded):
     """Outcomes before, after, and their difference, each with standard error and interval.
 
-    `baseline` and `solution` are the two solutions at the point estimate, `model` and `theta` what
-    the second one solves: hand them to `pf.simulate` or `pf.sensitivity`.
+    `share_error` estimates the error of the shares that is left by the grid of the law of (z, x):
+    the largest over actions, before and after, by which half the cells change a share. `baseline`
+    and `solution` are the two solutions at the point estimate, `model` and `theta` what the second
+    one solves: hand them to `pf.simulate` or `pf.sensitivity`.
     """
 
     picture = "counterfactual"
 
     changes: tuple[str, ...]
     shares: str
+    share_error: float
     model: Model = dataclasses.field(repr=False)
     theta: dict[str, Any] = dataclasses.field(repr=False)
     baseline: Solution = dataclasses.field(repr=False)
@@ -59,7 +62,11 @@ class Counterfactual(AbstractBanded):
         table["std err"] = gap["std err"]
         table[f"[{self.alpha / 2:g}"] = gap["lower"]
         table[f"{1 - self.alpha / 2:g}]"] = gap["upper"]
-        facts = (("Changed", "; ".join(self.changes)), ("Shares", self.shares))
+        facts = (
+            ("Changed", "; ".join(self.changes)),
+            ("Shares", self.shares),
+            ("Error of shares", f"{self.share_error:.1e} or less, from the grid of their law"),
+        )
         return Told("Counterfactual", facts, table)
 
 
@@ -134,12 +141,14 @@ def counterfactual(
     solutions = before.solve(before.theta(baseline.theta)), after.solve(moved)
     betas = [float(solution.primitives.discount) for solution in solutions]
     bands = with_bands(measure, baseline, how)
+    laws = [scenario.law for scenario in (before, after) if scenario.law is not None]
     return Counterfactual(
         bands=bands,
         alpha=alpha,
-        notes=notes_of(bands, discount_moved=betas[0] != betas[1]),
+        notes=notes_of(bands, laws, discount_moved=betas[0] != betas[1]),
         changes=change.words(),
         shares=averaging.words(solutions[0].primitives.horizon),
+        share_error=max(law.error for law in laws),
         model=after.model,
         theta=moved,
         baseline=solutions[0],

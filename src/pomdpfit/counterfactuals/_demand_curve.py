@@ -31,7 +31,8 @@ class DemandCurve(AbstractBanded):
     """Expected number of times that an action is taken, by the value of a parameter.
 
     `estimate` is that value in the baseline; `per` is what the frequency of one agent in one period
-    was multiplied by.
+    was multiplied by. `error` estimates the error that is left by the grid of the law of (z, x):
+    the most by which half the cells change the number at any of the values.
     """
 
     picture = "demand_curve"
@@ -40,12 +41,14 @@ class DemandCurve(AbstractBanded):
     action: str
     per: float
     shares: str
+    error: float
     estimate: float
 
     def _told(self) -> Told:
         facts = (
             ("Demand for", f"{self.action}, {self.shares}"),
             ("Times", f"{self.per:g} agents and periods"),
+            ("Error", f"{self.error:.1e} or less, from the grid of the law"),
             (f"{self.parameter}", f"{self.estimate:.6g} in the baseline"),
         )
         table = self.bands.table.rename_axis(index=None)
@@ -106,15 +109,17 @@ def demand_curve(
         return pd.Series(per * np.array(shares), pd.Index(points, name=label))
 
     bands = with_bands(measure, baseline, how)
+    laws = [scenario.law for scenario in scenarios if scenario.law is not None]
     here = float(baseline.space.to_series(baseline.theta)[parameter]) * unit(baseline.theta)
     return DemandCurve(
         bands=bands,
         alpha=alpha,
-        notes=notes_of(bands),
+        notes=notes_of(bands, laws),
         parameter=label,
         action=names[which],
         per=float(per),
         shares=averaging.words(baseline.model.horizon()),
+        error=float(per) * max(law.error for law in laws),
         estimate=here,
     )
 

@@ -72,11 +72,15 @@ class Averaging:
 
 
 class Shares(NamedTuple):
-    """P(a is taken in a period), the estimated error of the largest of them, and on which grid."""
+    """P(a is taken in a period), with the largest change of any since half as many cells.
+
+    `fine` is whether that is small for every one of them.
+    """
 
     share: Float[np.ndarray, "A"]
     error: float
     cells: int
+    fine: bool
 
 
 def action_shares(solution: Solution, starts: Starts, averaging: Averaging) -> Shares:
@@ -87,13 +91,14 @@ def action_shares(solution: Solution, starts: Starts, averaging: Averaging) -> S
     most = _MOST_PAIRS.get(S, _MOST_OTHERS)
     old = shares_on(cells, solution, starts, averaging)
     if S == 1:
-        return Shares(old, 0.0, cells)
+        return Shares(old, 0.0, cells, fine=True)
     while True:
         cells *= 2
         new = shares_on(cells, solution, starts, averaging)
         next_size = primitives.observations * law_scheme(S, 2 * cells).size(S)
-        if np.allclose(new, old, rtol=_RELATIVE, atol=_ABSOLUTE) or next_size > most:
-            return Shares(new, float(np.abs(new - old).max()), cells)
+        fine = np.allclose(new, old, rtol=_RELATIVE, atol=_ABSOLUTE)
+        if fine or next_size > most:
+            return Shares(new, float(np.abs(new - old).max()), cells, fine)
         old = new
 
 

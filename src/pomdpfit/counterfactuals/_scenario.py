@@ -16,7 +16,7 @@ from pomdpfit._solve import Solution, solve_primitives
 from pomdpfit._types import ArrayLike, Theta
 from pomdpfit.counterfactuals._baseline import Baseline
 from pomdpfit.counterfactuals._information import AbstractInformation, Starts
-from pomdpfit.counterfactuals._law import Averaging, action_shares, shares_on
+from pomdpfit.counterfactuals._law import Averaging, Shares, action_shares, shares_on
 from pomdpfit.counterfactuals._wrapped import Restricted
 from pomdpfit.solvers import Newton
 
@@ -77,8 +77,7 @@ class Scenario:
         self.model = change.wrap(baseline.model)
         self._own = tuple(baseline.model.parameters())
         self._first: Solution | None = None
-        self._law_cells = 0
-        self.share_error = 0.0
+        self.law: Shares | None = None
 
     def theta(self, theta: Theta) -> dict[str, Any]:
         """theta after the change, checked."""
@@ -111,10 +110,10 @@ class Scenario:
         return self._shares(self.solve(theta), self.starts(theta), averaging)
 
     def _shares(self, solution: Solution, starts: Starts, averaging: Averaging) -> np.ndarray:
-        if self._law_cells:
-            return shares_on(self._law_cells, solution, starts, averaging)
-        shares, self.share_error, self._law_cells = action_shares(solution, starts, averaging)
-        return shares
+        if self.law is not None:
+            return shares_on(self.law.cells, solution, starts, averaging)
+        self.law = action_shares(solution, starts, averaging)
+        return self.law.share
 
     def outcomes(self, theta: Theta, averaging: Averaging) -> pd.Series:
         """Shares of actions, periods between them, value and annuity, at a baseline's theta."""

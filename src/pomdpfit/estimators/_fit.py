@@ -149,6 +149,9 @@ def fit(
         version=__version__,
         model_mark=fingerprint(model),
     )
+    if likelihood.prior is not None and likelihood.prior.needs_policy:
+        found = likelihood.terms(estimate.theta).prior_error
+        estimate = dataclasses.replace(estimate, prior_error=found)
     tell("standard errors", 1, 1)
     for doubt in estimate.doubts:
         warnings.warn(doubt, ConvergenceWarning, stacklevel=3)  # past long_running

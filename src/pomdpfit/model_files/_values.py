@@ -191,7 +191,9 @@ def _called(agent: str) -> str:
 
 
 def _stationary(given: Mapping[str, Any], model: Any) -> AbstractPrior:
-    nodes = given.get("nodes", StationaryPrior().nodes)
+    if "nodes" not in given:
+        return StationaryPrior()
+    nodes = given["nodes"]
     if type(nodes) is not int or not 2 <= nodes <= _MOST_NODES:
         raise ModelError(
             f"[prior] nodes must be a whole number from 2 to {_MOST_NODES:,}, not {shown(nodes)}."

@@ -23,6 +23,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("reason", "version", "model_mark"), str),
     **dict.fromkeys(("modes", "starts"), pd.DataFrame),
     "agent_priors": pd.DataFrame | None,
+    "prior_error": numbers.Real | None,
     "result": Result,
     **dict.fromkeys(("theta", "arguments"), dict),
 }

@@ -156,6 +156,7 @@ class StreamedLikelihood(AbstractLikelihood):
 
     def _told(self, sums: list[Sums]) -> StreamedTerms:
         observation, choice = np.sum([each.parts for each in sums], axis=0)
+        errors = [each.prior_error for each in sums if each.prior_error is not None]
         return StreamedTerms(
             np.array([[observation]]),
             np.array([[choice]]),
@@ -164,4 +165,5 @@ class StreamedLikelihood(AbstractLikelihood):
             max(each.residual for each in sums),
             max(each.steps for each in sums),
             None,
+            max(errors, default=None),
         )

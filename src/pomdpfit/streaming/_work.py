@@ -23,6 +23,7 @@ class Sums(NamedTuple):
     answer: dict[str, np.ndarray] | np.ndarray | None
     residual: float
     steps: int
+    prior_error: float | None = None
 
 
 class Work:
@@ -44,12 +45,14 @@ class Work:
 
     def terms(self, number: int, theta: Theta, part: Part) -> Sums:
         """The parts of one file."""
-        parts = np.zeros(2)
+        parts, error = np.zeros(2), None
         for likelihood in self._chunks(number):
             terms = likelihood.terms(theta, part=part, start=self._start(theta))
             self._keep(theta, terms)
             parts += terms.parts().sum(axis=0)
-        return Sums(parts, None, terms.residual, terms.steps)
+            if terms.prior_error is not None:
+                error = max(error or 0.0, terms.prior_error)
+        return Sums(parts, None, terms.residual, terms.steps, error)
 
     def pull(
         self,
