@@ -1,4 +1,4 @@
-"""The law of (z, x): against beliefs that are listed one by one, and with the error that it says."""
+"""The law of (z, x): against beliefs listed one by one, and with the error that it states."""
 
 import numpy as np
 import pytest

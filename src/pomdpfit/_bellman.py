@@ -7,6 +7,7 @@ weights, computed once for each theta. What is left of T acts on every node by i
 """
 
 import bisect
+import dataclasses
 import functools
 import math
 import os
@@ -89,8 +90,9 @@ def refuse_if_too_large(
 ) -> None:
     """Raise, with the numbers and with what would fit, before anything is allocated."""
     S, there = primitives.states, _machine_memory()
-    asks = lambda nodes: needed(primitives, type(scheme)(nodes))
-    entries = lambda nodes: contexts * coefficient_count(primitives, type(scheme)(nodes))
+    of = lambda nodes: dataclasses.replace(scheme, nodes=nodes)
+    asks = lambda nodes: needed(primitives, of(nodes))
+    entries = lambda nodes: contexts * coefficient_count(primitives, of(nodes))
     fits = lambda nodes: asks(nodes) <= 0.8 * there and entries(nodes) <= _MOST_COEFFICIENTS
     if fits(scheme.nodes):
         return
@@ -103,7 +105,7 @@ def refuse_if_too_large(
         why = f"has {entries(scheme.nodes):,} coefficients, more than the 2^32 that can be numbered"
     most = bisect.bisect_left(range(scheme.nodes), True, lo=2, key=lambda n: not fits(n)) - 1
     advice = (
-        f"Use at most {most} nodes an edge, which are {type(scheme)(most).size(S):,} belief nodes."
+        f"Use at most {most} nodes an edge, which are {of(most).size(S):,} belief nodes."
         if most > 1
         else "Not even 2 nodes an edge fit: use fewer hidden states (what is seen belongs into z), "
         "fewer observations, or a kernel with fewer successors."
