@@ -39,6 +39,7 @@ class Life(NamedTuple):
     """Of all periods between two uses of the action that makes everything new."""
 
     periods: float  # expected
+    visits: np.ndarray  # of them, at each z
     mean_belief: np.ndarray  # E[x | z] over these periods
     unfinished: float  # probability of a life that was longer than those listed
 
@@ -94,4 +95,4 @@ def life(P: np.ndarray, policy: Policy, reset: int, most: int) -> Life:
         law = move(P, law, chosen)
         if not len(law.z) or law.mass.sum() < 1e-15:
             break
-    return Life(visits.sum(), beliefs / visits[:, None], law.mass.sum())
+    return Life(visits.sum(), visits, beliefs / visits[:, None], law.mass.sum())
