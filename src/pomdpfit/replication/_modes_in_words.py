@@ -174,9 +174,11 @@ def _tell(
         if published_mode == 1
         else f"is number {published_mode}, {best['llf'] - published['llf']:.1f} below the highest"
     )
+    if published_mode == 0:
+        placed = "is not known: the search from there did not converge"
     meaning = (
         ""
-        if published_mode == 1
+        if published_mode in {0, 1}
         else " In the highest a new engine starts in "
         + ("heavy" if _heavy_first(rows[0]["theta"]) else "light")
         + " use, not in "
