@@ -94,6 +94,23 @@ def test_constraints_show_in_names_and_numbers(hidden):
     assert "restrictions: cost[bad] = 3 * cost[good]" in str(hidden.summary())
 
 
+def test_an_entry_that_is_fixed_is_shown_as_fixed(panel):
+    """Neither derived from the others nor, where it is held at zero, found to be on its bound."""
+    far = np.diff(panel.z, axis=1, append=0) == 2  # which a value of zero makes impossible
+    for value, data in ((0.12, panel), (0.0, panel.exclude_transitions(far))):
+        est = bus_fit(data, fixed={"increment[2]": value}, skip_hessian=True)
+        assert est.params["increment[2]"] == value
+        assert est.status("increment[2]") == "fixed"
+        assert est.derived == ("increment[1]",)
+        assert not est.on_boundary
+        assert est.df_model == 3
+        said = str(est.summary())
+        assert f"fixed: discount = 0.9, increment[2] = {value:g}" in said
+        assert "derived from the others: increment[1]." in said
+        assert "restrictions:" not in said
+        assert np.isnan(est.bse["increment[2]"])
+
+
 def test_sizes(joint, panel):
     assert joint.nobs == panel.nobs == panel.score_choice.sum()
     assert joint.df_model == 4

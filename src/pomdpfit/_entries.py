@@ -55,6 +55,11 @@ class Entries:
         """Which entries lie on a bound."""
         return (phi <= self.low) | (phi >= self.high)
 
+    def pinned(self) -> np.ndarray:
+        """Which entries an equation alone decides."""
+        alone = np.count_nonzero(self.equations, axis=1) == 1
+        return (self.equations[alone] != 0).any(axis=0)
+
     def pin(self, phi: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         """phi with every entry that an equation alone decides at its value, to the last bit."""
         alone = np.count_nonzero(self.equations, axis=1) == 1

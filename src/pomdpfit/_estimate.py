@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from pomdpfit import _labels
+from pomdpfit._entries import free_entries
 from pomdpfit._errors import EstimationError, InferenceWarning, Result
 from pomdpfit._log_likelihood import COARSE_PRIOR, LogLikelihood
 from pomdpfit._panel import Panel
@@ -102,6 +103,14 @@ class Estimate:
         if not self.restrictions:
             return None
         return parse_restrictions(self.restrictions, self.space.names)
+
+    @functools.cached_property
+    def fixed_entries(self) -> tuple[str, ...]:
+        """Entries in `params` that an equation alone decides, such as one held by `fixed`."""
+        entries = free_entries(
+            self.space, self.space.free_leaves, self.theta, self.parsed_restrictions
+        )
+        return tuple(entries.names[k] for k in np.flatnonzero(entries.pinned()))
 
     # ---- likelihood ------------------------------------------------------------------------
 
@@ -363,10 +372,12 @@ class Estimate:
         return frame
 
     def status(self, name: str) -> str:
-        """free, derived, on the boundary or near it; and why there is no standard error."""
+        """free, fixed, derived, on the boundary or near it; and why there is no standard error."""
         return self._status(name, None, self._default_errors[name])
 
     def _status(self, name: str, kind: Any, se: float) -> str:
+        if name in self.fixed_entries:
+            return "fixed"
         if name in self.boundary:
             return "on the boundary"
         word = "derived" if name in self.derived else "free"
@@ -398,6 +409,7 @@ class Estimate:
     def predict(self, panel: Panel | None = None) -> pd.DataFrame:
         """Row by row: the belief, and the probability of each action.
 
+        Probabilities are NaN after the last epoch of a finite horizon: nothing is chosen there.
         The column `observation` has the names of z, where the model or the panel has any.
         """
         panel = self.panel if panel is None else panel

@@ -337,13 +337,15 @@ class Likelihood(MovableLikelihood):
     def choice_probabilities(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
-        """The terms (with the beliefs) and pi(. | z, x) in every row."""
+        """The terms (with the beliefs) and pi(. | z, x) in every row; NaN after the last epoch."""
         terms = self.terms(theta, start=start)
         scene = self._at(theta, Part.BOTH, terms.start).stage.scene
         assert scene is not None
         belief = filled(jnp.asarray(terms.belief), self._data.panel.z.shape[0])
-        choices = np.asarray(_choices(scene, self._data.panel, belief))
-        return terms, choices[: self.panel.agent_count]
+        choices = np.array(_choices(scene, self._data.panel, belief))[: self.panel.agent_count]
+        if self._sketch.horizon is not None:
+            choices[self.panel.epochs >= self._sketch.horizon] = np.nan
+        return terms, choices
 
     def simulate(self, theta: Theta, seed: int) -> Panel:
         """A panel with the same agents, lengths, first observations and covariates."""

@@ -208,7 +208,10 @@ class AbstractLikelihood(abc.ABC):
     def choice_probabilities(
         self, theta: Theta, *, start: Array | None = None
     ) -> tuple[LogLikelihood, Float[np.ndarray, "N T A"]]:
-        """The terms (with the beliefs) and pi(. | z, x) in every row of the panel."""
+        """The terms (with the beliefs) and pi(. | z, x) in every row of the panel.
+
+        NaN after the last epoch of a finite horizon, where nothing is chosen.
+        """
 
     @abc.abstractmethod
     def simulate(self, theta: Theta, seed: int) -> Panel:

@@ -107,13 +107,13 @@ class Panel:
 
         `observations` and `actions` list the labels in order where the columns hold labels; else
         they must hold whole numbers counted from 0. `freq` (a pandas period alias such as "M")
-        turns dates into periods; `entry` is the decision epoch of each agent's first row, for a
-        finite horizon. `group` holds one label for each agent (see `pf.models.Grouped`), and
-        `groups` lists them all in the model's order; `covariates` are columns of numbers that the
-        model reads. Nothing is clamped, wrapped, filled or dropped, but for what `repair` asks for:
-        `pf.DropRows`, `pf.DropAgents`, `pf.SplitAtGaps`, `pf.TopCode`. With a `model`, columns that
-        hold its words for observations or actions are read by these, where none are listed. For
-        files see `pf.read_panel`.
+        turns dates into periods; `entry` is the decision epoch of each agent's first row (before
+        any is dropped), for a finite horizon. `group` holds one label for each agent (see
+        `pf.models.Grouped`), and `groups` lists them all in the model's order; `covariates` are
+        columns of numbers that the model reads. Nothing is clamped, wrapped, filled or dropped, but
+        for what `repair` asks for: `pf.DropRows`, `pf.DropAgents`, `pf.SplitAtGaps`, `pf.TopCode`.
+        With a `model`, columns that hold its words for observations or actions are read by these,
+        where none are listed. For files see `pf.read_panel`.
         """
         labels = (observations, actions, freq, group, groups)
         columns = Columns(agent, time, observation, action, *labels, tuple(covariates))
@@ -229,6 +229,11 @@ class Panel:
     def continues(self) -> Bool[np.ndarray, "N T"]:
         """Rows that are followed by another row of the same agent."""
         return followed(self.present)
+
+    @property
+    def epochs(self) -> Int[np.ndarray, "N T"]:
+        """The decision epoch of each row."""
+        return self.entry[:, None] + np.arange(self.z.shape[1])
 
     @property
     def nobs(self) -> int:
@@ -348,7 +353,6 @@ class Panel:
 
     def arrays(self, context: Int[np.ndarray, "N T"] | None = None) -> PanelArrays:
         """The arrays that the likelihood reads; `context` numbers each row's covariates."""
-        epoch = self.entry[:, None] + np.arange(self.z.shape[1])
         index = lambda column: on_device(column, np.int32)
         return PanelArrays(
             index(self.z),
@@ -357,7 +361,7 @@ class Panel:
             on_device(self.informs),
             on_device(self.score_observation),
             on_device(self.score_choice),
-            index(epoch),
+            index(self.epochs),
             index(np.zeros_like(self.z) if context is None else context),
         )
 

@@ -29,7 +29,7 @@ def check_range(panel: "Panel", primitives: Primitives) -> None:
                 f"is not available at z={panel.z[i, t]}."
             )
     if primitives.horizon is not None:
-        epoch = panel.entry[:, None] + np.arange(panel.z.shape[1])
+        epoch = panel.epochs
         late = panel.score_choice & (epoch >= primitives.horizon)
         if late.any():
             i, t = np.argwhere(late)[0]

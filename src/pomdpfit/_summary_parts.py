@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from pomdpfit._log_likelihood import SAME_VALUE
+from pomdpfit._restrictions import parse_restrictions
 from pomdpfit.inference._few_agents import spanned
 
 _MOST = 4  # starts that are named
@@ -111,12 +112,21 @@ def notes_of(est: Any, kind: Any = None) -> tuple[str, ...]:
     if unfinished := words_on_unfinished(est):
         notes.append(f"{unfinished}. Where they stopped is no maximum.")
     held = [n for n, p in est.space.parameters.items() if p.fixed and not p.covariate]
-    if held:
+    shown = [e for n in held for e in est.space.parameters[n].entry_names(n).flat]
+    shown += est.fixed_entries
+    if shown:
         values = est.space.to_series(est.theta)
-        shown = [e for n in held for e in est.space.parameters[n].entry_names(n).flat]
         notes.append("fixed: " + ", ".join(f"{e} = {values[e]:.6g}" for e in shown) + ".")
-    if est.restrictions:
-        notes.append("restrictions: " + "; ".join(est.restrictions) + ".")
+    between = [text for text in est.restrictions if not _of_one_entry(est, text)]
+    if between:
+        notes.append("restrictions: " + "; ".join(between) + ".")
     if est.derived:
         notes.append(f"derived from the others: {', '.join(est.derived)}.")
     return tuple(notes)
+
+
+def _of_one_entry(est: Any, text: str) -> bool:
+    """Whether a restriction only fixes an entry."""
+    row = parse_restrictions(text, est.space.names).matrix[0]
+    named = [name for name, factor in zip(est.space.names, row, strict=True) if factor != 0]
+    return len(named) == 1 and named[0] in est.fixed_entries

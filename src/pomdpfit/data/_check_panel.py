@@ -126,7 +126,7 @@ def _out_of_reach(
         says = lambda i, t: words.barred(int(panel.z[i, t]), int(panel.a[i, t]))
         found.append(_Found("action not available", known & panel.acted & ~may[z, a], says))
     if primitives.horizon is not None:
-        epoch, last = panel.entry[:, None] + np.arange(panel.z.shape[1]), primitives.horizon - 1
+        epoch, last = panel.epochs, primitives.horizon - 1
         says = lambda i, t: f"acts at epoch {epoch[i, t]}, but the last one is {last}"
         found.append(_Found("beyond the horizon", panel.score_choice & (epoch > last), says))
     return found

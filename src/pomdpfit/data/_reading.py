@@ -26,8 +26,9 @@ class Reading:
 
     `rows` and `acts` count each agent's rows and actions: z, times and covariates stand row by
     row, `a` goes without the last rows that have no action. `came_as` names each agent as the
-    table does and `elapsed` counts the periods since that agent's first row: both differ from the
-    plain case for agents that were split.
+    table does and `elapsed` counts the periods since that agent's first row in the table: both
+    differ from the plain case for agents that were split, `elapsed` for those whose first rows were
+    dropped too.
     """
 
     agents: tuple[Hashable, ...]
@@ -53,6 +54,8 @@ def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
     _refuse_unplaced(table)
     table, agent, when = _in_order(table)
     kept = _repairs.without_missing(table, repairs, agent, _ends(_starts(agent, when, split)))
+    begun = np.zeros(table.rows.max() + 1, dtype=int)  # each row's agent's first period
+    begun[table.rows] = when[_starts(agent, when, split=False)][agent]
     if kept is not table:
         table, agent, when = _in_order(kept)
     start, columns, groups = _starts(agent, when, split), table.columns, None
@@ -77,7 +80,8 @@ def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
     lengths = np.diff(np.append(first, len(table)))
     _refuse_hollow(table, first, lengths)
     came_as = tuple(table.data[columns.agent].values()[first])
-    agents, elapsed, cut = _names(came_as, agent[first], when[first])
+    agents, cut = _names(came_as, agent[first])
+    elapsed = when[first] - begun[table.rows[first]]
     return Reading(
         agents=agents,
         came_as=came_as,
@@ -87,7 +91,7 @@ def read_table(table: Table, repairs: Sequence[Repair] = ()) -> Reading:
         z=z,
         a=a[a >= 0],
         times=table.data[columns.time].values(),
-        notes=(*table.notes, *cut, *lumped),
+        notes=(*table.notes, *cut, *_late(came_as, agent[first], elapsed), *lumped),
         groups=None if groups is None else tuple(groups[first]),
         covariates=covariates,
     )
@@ -140,6 +144,20 @@ def _starts(
 
 def _ends(start: Bool[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     return np.append(start[1:], True)
+
+
+def _late(
+    came_as: tuple[Hashable, ...], agent: Int[np.ndarray, "N"], elapsed: Int[np.ndarray, "N"]
+) -> tuple[str, ...]:
+    """A note where the first rows of agents were dropped."""
+    late = np.flatnonzero(np.append(True, agent[1:] != agent[:-1]) & (elapsed > 0))
+    if len(late) == 0:
+        return ()
+    return (
+        f"{len(late)} agents, the first of them {came_as[late[0]]!r}, have lost their first rows: "
+        "the prior now applies at the first row that is left, and decision epochs count from the "
+        "first row in the data",
+    )
 
 
 def _refuse_ids(table: Table) -> None:
@@ -204,14 +222,13 @@ def _refuse_hollow(
 
 
 def _names(
-    came_as: tuple[Hashable, ...], agent: Int[np.ndarray, "N"], when: Int[np.ndarray, "N"]
-) -> tuple[tuple[Hashable, ...], Int[np.ndarray, "N"], tuple[str, ...]]:
-    """Agents, periods since each agent's first row, and a note where agents were split."""
+    came_as: tuple[Hashable, ...], agent: Int[np.ndarray, "N"]
+) -> tuple[tuple[Hashable, ...], tuple[str, ...]]:
+    """Agents, and a note where they were split."""
     begins = np.append(True, agent[1:] != agent[:-1])
     if begins.all():
-        return came_as, np.zeros(len(came_as), dtype=int), ()
-    opening = np.flatnonzero(begins)[np.cumsum(begins) - 1]
-    part = np.arange(len(agent)) - opening
+        return came_as, ()
+    part = np.arange(len(agent)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
     cut = len(np.unique(agent[part > 0]))
     was_split = np.isin(agent, agent[part > 0])
     first = (came_as[int(np.argmax(was_split))], 0)
@@ -223,7 +240,7 @@ def _names(
         (name, int(k)) if parted else name
         for name, k, parted in zip(came_as, part, was_split, strict=True)
     )
-    return names, when - when[opening], (note,)
+    return names, (note,)
 
 
 def _one_for_each(table: Table, column: str, agent: Int[np.ndarray, "n"]) -> np.ndarray:

@@ -15,7 +15,9 @@ class DropRows:
     """Leave out the rows that lack a value in one of `columns`; by default in any that is read.
 
     An agent's last row may lack its action. A row that is left out between two others leaves a
-    gap: see `SplitAtGaps`.
+    gap: see `SplitAtGaps`. Where an agent's first rows are left out, the prior applies at the first
+    row that is left, and with a finite horizon that row keeps its own epoch. Rows without a time
+    cannot be placed, and count for no epoch.
     """
 
     columns: tuple[str, ...] | None = None
@@ -74,7 +76,11 @@ def without_unplaced(table: Table, repairs: Sequence[Repair]) -> Table:
     They belong to nobody's sequence, so dropping agents leaves out those rows alone.
     """
     agent, time = table.columns.agent, table.columns.time
-    return _without(table, repairs, {n: table.data[n].missing() for n in (agent, time)}, None)
+    lacking = table.data[time].missing().any()
+    kept = _without(table, repairs, {n: table.data[n].missing() for n in (agent, time)}, None)
+    if kept is table or not lacking:
+        return kept
+    return kept.noted("rows without a time cannot be placed: decision epochs do not count them")
 
 
 def without_missing(

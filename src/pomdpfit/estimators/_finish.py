@@ -80,6 +80,7 @@ def finish(
     values = [terms.parts().sum(axis=0), *(parts_at(likelihood, path) for path in found[1:])]
     if not setting.estimator.by_stages:
         reason = " ".join(filter(None, [reason, on_kinks(likelihood, entries.leaves, result)]))
+    pinned = entries.pinned()
     priors = _agent_priors(likelihood, setting, terms)
     return Estimate(
         setting=setting,
@@ -88,8 +89,8 @@ def finish(
         restrictions=() if restrictions is None else restrictions.texts,
         terms=terms.parts(),
         information=information,
-        boundary=tuple(entries.names[k] for k in np.flatnonzero(bound)),
-        derived=tuple(entries.names[k] for k in chart.dependent),
+        boundary=tuple(entries.names[k] for k in np.flatnonzero(bound & ~pinned)),
+        derived=tuple(entries.names[k] for k in chart.dependent if not pinned[k]),
         result=result,
         reason=reason,
         steps=sum(climb.steps for climb in best.climbs),

@@ -94,7 +94,7 @@ def markov_order_test(
     now[:, 1:] = before
     past = np.zeros((2, *panel.z.shape), dtype=int)
     past[:, :, 1:] = np.stack([step if increments else panel.z, panel.a])[:, :, :-1]
-    epoch = np.broadcast_to(panel.entry[:, None] + np.arange(panel.z.shape[1]), panel.z.shape)
+    epoch = panel.epochs
     when = epoch if by_period else np.zeros_like(epoch)
     where = context(panel)
     seen = (where, panel.a) if increments else (where, panel.z, panel.a)
