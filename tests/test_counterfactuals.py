@@ -441,7 +441,7 @@ def test_refusals(estimate, ask, message):
 
 def test_an_estimate_without_a_covariance_has_no_bands(estimate):
     lost = dataclasses.replace(estimate, incidental=1)
-    with pytest.raises(pf.EstimationError, match=r"no covariance \(it is not a number\)"):
+    with pytest.raises(pf.EstimationError, match=r"no covariance \(RC: each agent.s prior was est"):
         pf.counterfactual(lost, {"RC": 5.0})
     assert np.isfinite(share(pf.counterfactual(lost, {"RC": 5.0}, draws=None)))
 
