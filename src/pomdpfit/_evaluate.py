@@ -489,6 +489,7 @@ def _prior_on_half_the_cells(
     problem: Problem, ground: Ground, value: Value, data: Data
 ) -> Float[Array, "N S"]:
     assert isinstance(problem.prior, StationaryPrior)
+    assert value is not None
     scene, _ = make_scene(ground.operators, value)
     return problem.prior.on_cells(2, data.panel, scene)
 

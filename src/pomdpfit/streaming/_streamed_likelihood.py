@@ -85,7 +85,7 @@ class StreamedLikelihood(AbstractLikelihood):
     ) -> tuple[LogLikelihood, dict[str, np.ndarray]]:
         """The weighted sums and their gradient."""
         sums = self._sums("pull", theta, lambda k: (self._share(weights, k), names, part))
-        each = [answer for _, answer, _, _ in sums if isinstance(answer, dict)]
+        each = [one.answer for one in sums if isinstance(one.answer, dict)]
         return self._told(sums), {n: np.sum([tree[n] for tree in each], axis=0) for n in names}
 
     def push(
