@@ -356,7 +356,7 @@ def test_a_streamed_fit_of_the_baseline_is_that_of_the_panel(panel, scan, tmp_pa
     statistics = [pf.score_test(est).statistic for est in held]
     assert statistics[1] == pytest.approx(statistics[0], rel=1e-5)
     with pytest.raises(pf.EstimationError, match=r"scan\.sample"):
-        pf.vuong_test(held[1], found)
+        pf.vuong_test(held[1], pf.fit(bus, scan, fixed={"RC": 3.0}))
     with pytest.raises(pf.PanelError, match=r"scan\.sample"):
         _ = found.llf_obs
     with pytest.raises(pf.EstimationError, match=r"scan\.sample"):
