@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import pomdpfit as pf
-from pomdpfit.bayes._sample_posterior import Sampler, _around
+from pomdpfit.bayes._sample_posterior import Sampler
 from small_signals import GRID, HALF, MODEL, TRUTH, Signals, likelihood_of, panel_of
 
 numpyro = pytest.importorskip("numpyro", reason="the extra bayes is not installed")
@@ -236,6 +236,8 @@ def test_chains_start_as_wide_as_the_estimate_says():
 
 def test_chains_start_at_other_maxima_that_are_close():
     """The mirror image of Signals: gain and the meaning of the signal change sign together."""
+    from pomdpfit.bayes._sample_posterior import _around
+
     space = MODEL.space()
     mirror = {**TRUTH, "gain": -1.5, "seen": np.array([0.3, 0.7])}
     rows = [
@@ -248,7 +250,7 @@ def test_chains_start_at_other_maxima_that_are_close():
     estimate = types.SimpleNamespace(
         converged=True, theta=TRUTH, space=space, modes=pd.DataFrame(rows), starts=[None] * 5
     )
-    points, text = _around(estimate, estimate)
+    points, text = _around(None, estimate)
     assert [float(point["gain"]) for point in points] == [1.5, -1.5]
     assert "1 other maxima within 10" in text
     assert "1 other maxima, further below it, were left out" in text
@@ -341,6 +343,7 @@ def test_a_seed_gives_the_same_draws_again(panel):
         ({"chains": True}, "chains"),
         ({"seed": 0.5}, "seed"),
         ({"accept": 1.0}, "accept"),
+        ({"start": [1.5]}, r"start must be an estimate or a theta, not \[1.5\]"),
         ({"priors": {}, "fixed": {"gain": 1.0, "seen": [0.5, 0.5]}}, "nothing to sample"),
         ({"start": {"seen": [0.7, 0.7]}}, r"seen.*sums to 1\.4"),
         ({"start": {"seen": [1.0, 0.0]}}, r"cannot start at seen.*inside"),
@@ -393,6 +396,40 @@ def test_a_large_panel_gives_the_estimate_and_its_standard_errors():
     expected /= estimate.bse["gain"] * estimate.bse["seen[true]"]
     found = posterior.to_frame()[["gain", "seen[true]"]].corr().iloc[0, 1]
     assert found == pytest.approx(expected, abs=0.1)
+
+
+@pytest.mark.full
+def test_the_engines_posterior_is_not_ruled_by_a_prior_that_nobody_chose():
+    """README's engine, 60 agents: cost[bad] is estimated at 228, standard error 38; truth 200.
+
+    Its example is 1.2. A normal prior around zero, ten times as wide as that, gives 73 and 8.
+    """
+    model = pf.models.EngineReplacement(bins=12, increments=3, discount=0.95)
+    truth = {
+        **model.example(),
+        "RC": 4.0,
+        "cost": np.array([30.0, 200.0]),
+        "stay": np.array([0.90, 0.93]),
+        "increment": np.array([[0.2, 0.3, 0.5], [0.5, 0.38, 0.12]]),
+    }
+    grid = pf.Smooth(11)
+    panel = pf.simulate(model, truth, agents=60, periods=30, seed=0, prior=HALF, grid=grid)
+    estimate = pf.fit(model, panel, prior=HALF, grid=grid, start=truth, starts=1)
+    error = estimate.bse["cost[bad]"]
+    assert estimate.params["cost[bad]"] == pytest.approx(228, abs=1)
+    assert error == pytest.approx(38, abs=1)
+    sizes = {"prior": HALF, "grid": grid, "draws": 200, "warmup": 100, "chains": 2}
+    found = pf.sample_posterior(model, panel, start=estimate.theta, **sizes)
+    row = found.summary().loc["cost[bad]"]
+    # Thirty draws' worth of Monte Carlo error, and the skewness of a likelihood of 60 agents.
+    assert abs(row["mean"] - estimate.params["cost[bad]"]) < error
+    assert 0.6 < row["sd"] / error < 1.6
+    assert row["lower"] < 200 < row["upper"]
+    assert not [doubt for doubt in found.doubts if "prior" in doubt]
+    narrow = {**found.priors, "cost": dist.Normal(0.0, 12.0)}
+    with pytest.warns(pf.ConvergenceWarning, match=r"pull apart.*cost\[bad\]"):
+        ruled = pf.sample_posterior(model, panel, start=estimate, priors=narrow, **sizes)
+    assert ruled.summary().loc["cost[bad]", "mean"] == pytest.approx(73, abs=8)
 
 
 @pytest.mark.full

@@ -159,7 +159,7 @@ class Posterior:
             name: np.asarray(prior.log_prob(self.draws[name]))
             for name, prior in self.priors.items()
         }
-        total = sum(density.values())
+        total = np.sum(list(density.values()), axis=0)
         flat = {
             entry: np.ptp(density[name]) < _FLAT
             for name in density
@@ -203,7 +203,7 @@ class Posterior:
             p = self.space.parameters[name]
             values = function(p, prior)
             names = p.entry_names(name)
-            found.update({names[index]: values[index] for index in np.ndindex(p.shape)})
+            found.update({str(names[index]): values[index] for index in np.ndindex(p.shape)})
         return found
 
     def _labels(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

@@ -85,28 +85,30 @@ def sample_posterior(
     _require_counts(draws=(draws, 1), warmup=(warmup, 1), chains=(chains, 1), seed=(seed, 0))
     if not 0 < accept < 1:
         raise EstimationError(f"accept must lie between 0 and 1, but it is {accept!r}.")
+    if not isinstance(start, Estimate | Mapping | None):
+        raise EstimationError(f"start must be an estimate or a theta, not {start!r:.80}.")
     setting = Setting(model, panel, prior, grid, solver)
     refuse_fixed_and_free(fixed or {}, free)
     space, held = hold(setting.likelihood().space.free(*free), fixed or {})
     if not isinstance(start, Estimate):
         refuse_other_start(space, start or {}, fixed or ())
-    likelihood = setting.likelihood(space)
+    likelihood: Any = setting.likelihood(space)
     density_of_data(likelihood)  # which refuses models that have none
     tell = callback(progress)
     given = check_given(space, {} if priors is None else priors)
     unscaled = [n for n in space.free_leaves if n not in given and has_scale(space.parameters[n])]
-    estimate = start if isinstance(start, Estimate) else None
-    if estimate is None and (start is None or unscaled):
-        options = {"prior": prior, "grid": grid, "solver": solver, "fixed": fixed, "free": free}
+    estimate, theta = (start, None) if isinstance(start, Estimate) else (None, start)
+    if estimate is None and (theta is None or unscaled):
+        starts = None if theta is None else 1
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the notes say so
             estimate = fit(
-                model, panel, start=start, starts=None if start is None else 1, seed=seed,
-                progress=tell, **options,
+                model, panel, prior=prior, grid=grid, solver=solver, fixed=fixed, free=free,
+                start=theta, starts=starts, seed=seed, progress=tell,
             )  # fmt: skip
     chosen = checked_priors(space, given, estimate, held.entries)
     sampler = Sampler(likelihood, chosen, warmup, draws, accept, held)
-    around, where = _around(start, estimate)
+    around, where = _around(theta, estimate)
     result = sampler(sampler.data, around, chains, seed, tell, _covariance(estimate))
     defaults = tuple(name for name in space.free_leaves if name not in given)
     notes = (*_notes_on_defaults(space, defaults), where)
@@ -116,10 +118,10 @@ def sample_posterior(
     return result
 
 
-def _around(start: Any, estimate: Estimate | None) -> tuple[list[Theta], str]:
+def _around(theta: Theta | None, estimate: Estimate | None) -> tuple[list[Theta], str]:
     """Around which points chains start, in turn, and what that may miss."""
-    if estimate is None or isinstance(start, Mapping):
-        return [start], "chains started near start=; modes far from it may be missing."
+    if estimate is None or theta is not None:
+        return [theta or {}], "chains started near start=; modes far from it may be missing."
     if not estimate.converged:
         return [{}], (
             f"chains started near the model's example, for the fit did not converge "
@@ -214,10 +216,10 @@ class Sampler:
 
     def _unconstrained(self, theta: Theta) -> Unconstrained:
         """A point on the real line, or an error if it lies on the edge of its prior."""
-        theta = self.space.check({**self.space.example(), **theta})
+        checked = self.space.check({**self.space.example(), **theta})
         found = {}
         for name in self.priors:
-            value, (low, high) = theta[name], self.space.parameters[name].constraint.bounds()
+            value, (low, high) = checked[name], self.space.parameters[name].constraint.bounds()
             value = self._loosed(name, value)
             inside = jnp.all(self.priors[name].support(value))
             if not (inside & jnp.all((value > low) & (value < high))):
