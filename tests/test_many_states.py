@@ -142,7 +142,7 @@ def test_a_default_grid_that_does_not_fit_is_refused_as_well(monkeypatch):
 
 def test_where_not_even_two_nodes_fit_the_advice_is_fewer_states(monkeypatch):
     with_memory(monkeypatch, 2**14)
-    with pytest.raises(pf.GridTooLargeError, match="Not even 2 nodes an edge fit.*fewer hidden"):
+    with pytest.raises(pf.GridTooLargeError, match=r"Not even 2 nodes an edge fit.*fewer hidden"):
         pf.solve(padded(40), at(BETA), grid=pf.Linear(3))
 
 
@@ -160,11 +160,11 @@ def test_a_certificate_that_does_not_fit_is_refused_before_it_is_made(monkeypatc
     """It compares all vectors with all nodes, which takes far more memory than solving does."""
     solution = pf.solve(padded(3), at(BETA), grid=pf.Linear(4))
     with_memory(monkeypatch, 2**11)
-    with pytest.raises(pf.GridTooLargeError, match="the certificate .* 10 belief nodes"):
+    with pytest.raises(pf.GridTooLargeError, match=r"the certificate .* 10 belief nodes"):
         _ = solution.bounds
     with_memory(monkeypatch, 2**30)
     never_built(monkeypatch)
-    with pytest.raises(pf.GridTooLargeError, match="the certificate .*Use at most [2-9]"):
+    with pytest.raises(pf.GridTooLargeError, match=r"the certificate .*Use at most [2-9]"):
         pf.certify(padded(12), at(BETA), nodes=9)
 
 

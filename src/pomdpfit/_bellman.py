@@ -70,7 +70,7 @@ def memory_needed(primitives: Primitives, scheme: AbstractScheme) -> int:
 
 def memory_for_each_z(primitives: Primitives, scheme: AbstractScheme) -> int:
     """Bytes where each z has a stencil of its own, and work arrays beside it."""
-    S, (A, K) = primitives.states, primitives.kernel.successors.shape[1:]
+    S, A, K = primitives.states, primitives.actions, primitives.kernel.successors.shape[2]
     reads = primitives.observations * A * K * scheme.size(S) * scheme.width(S)
     return 8 * 6 * reads * (1 + scheme.coefficients)
 

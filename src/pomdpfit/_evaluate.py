@@ -24,11 +24,10 @@ from pomdpfit._impossible import explain_impossible
 from pomdpfit._kernel import Kernel
 from pomdpfit._last_point import KeptMoves, KeptScores, KeptSlope, LastPoint
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, checked_primitives, require_model
 from pomdpfit._moves import find_moves
 from pomdpfit._names_read import names_read
 from pomdpfit._on_device import on_device
-from pomdpfit._own_code import require_instance
 from pomdpfit._panel import Panel
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import ParameterSpace
@@ -81,7 +80,7 @@ class Likelihood(MovableLikelihood):
     ) -> None:
         if not isinstance(panel, Panel):
             raise PanelError(f"panel must be a pf.Panel, not {type(panel)}: see Panel.from_frame.")
-        require_instance(model)
+        require_model(model)
         self.model = model
         given = model.space() if space is None else space
         own = given.only(model.parameters())

@@ -1,6 +1,7 @@
 """A model maps theta to the primitives of a POMDP; everything else follows from those."""
 
 import abc
+import inspect
 from collections.abc import Hashable
 from typing import Any
 
@@ -13,11 +14,17 @@ from pomdpfit._constraints import Interval
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._labels import check_label_counts
-from pomdpfit._own_code import own_code, require_instance, returned
+from pomdpfit._own_code import own_code, returned
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._precision import require_float64
 from pomdpfit._shocks import AbstractShock, Gumbel
 from pomdpfit._types import Array, ArrayLike, Bool, Float, Theta
+
+_OTHER_SHOCKS = (
+    "the shocks of {0} do not fit {1} actions: emax(q) of {1} action values must be one number and "
+    "log_choice(q) must be {1}. Shocks have one law for all observations; shocks that depend on z "
+    "are not supported."
+)
 
 
 class Primitives(eqx.Module):
@@ -80,7 +87,25 @@ class Primitives(eqx.Module):
             allowed = "[0, 1)" if self.horizon is None else "[0, 1]"
             raise ModelError(f"discount must lie in {allowed}, but it is {discount:.6g}.")
         self._check_terminal()
-        self.shock.check(shape[2])
+        self._check_shock()
+
+    def _check_shock(self) -> None:
+        """One law for all z and x: emax of A numbers is a number, and there are A log choices."""
+        A, shock = self.actions, self.shock
+        if not isinstance(shock, AbstractShock):
+            raise ModelError(
+                "shock() must return reward shocks such as pf.Gumbel(), but it returns "
+                f"{shock!r:.60}."
+            )
+        shock.check(A)
+        q = jax.ShapeDtypeStruct((A,), jnp.float64)
+        try:
+            shapes = [jax.eval_shape(f, q).shape for f in (shock.emax, shock.log_choice)]
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{_OTHER_SHOCKS.format(type(shock).__name__, A)} {error}") from error
+        if shapes != [(), (A,)]:
+            found = f"Here they have the shapes {shapes[0]} and {shapes[1]}."
+            raise ModelError(f"{_OTHER_SHOCKS.format(type(shock).__name__, A)} {found}")
 
     def _check_terminal(self) -> None:
         if self.horizon is None:
@@ -181,9 +206,68 @@ class Model(eqx.Module):
         return built_primitives(self, theta)
 
 
+# What each method is called with.
+_METHODS = {
+    **dict.fromkeys(("parameters", "available", "horizon", "group_labels"), ()),
+    **dict.fromkeys(("state_labels", "action_labels", "observation_labels"), ()),
+    **dict.fromkeys(("kernel", "reward", "discount", "shock", "terminal"), ("theta",)),
+}
+_MDP_METHODS = {
+    **dict.fromkeys(("parameters", "available", "action_labels", "observation_labels"), ()),
+    **dict.fromkeys(("transition", "reward", "discount"), ("theta",)),
+}
+
+
+def require_model(model: Any, *, fully_observed: bool = False) -> None:
+    """Refuse what is no model, or one whose methods are not methods.
+
+    fully_observed  whether a `baselines.MDP` will do as well
+    """
+    from pomdpfit.baselines._mdp import MDP  # which the package imports after this module
+
+    if isinstance(model, type):
+        raise ModelError(
+            f"{model.__name__} is a class, not a model: write {model.__name__}(), with the options "
+            "of its constructor if it has any."
+        )
+    if isinstance(model, MDP) and not fully_observed:
+        raise ModelError(
+            f"{type(model).__name__} is fully observed (a baselines.MDP), but a pf.Model is "
+            "expected here, one with hidden states. pf.fit and what follows from its estimate take "
+            "both."
+        )
+    if not isinstance(model, Model | MDP):
+        either = " or a baselines.MDP" if fully_observed else ""
+        raise ModelError(
+            f"model must be a pf.Model{either}, but it is of type {type(model).__name__}. Models "
+            "stand in pf.models; pf.read_model(path).model reads one from a file."
+        )
+    for name, arguments in (_MDP_METHODS if isinstance(model, MDP) else _METHODS).items():
+        _require_method(model, name, arguments)
+
+
+def _require_method(model: Any, name: str, arguments: tuple[str, ...]) -> None:
+    """Refuse a property or a value in the place of a method, and other arguments than ours."""
+    method = getattr(model, name)
+    written = f"write def {name}({', '.join(('self', *arguments))}): ..."
+    if not callable(method):
+        raise ModelError(
+            f"{type(model).__name__}.{name} must be a method, but it is {method!r:.60}: {written}, "
+            "without @property."
+        )
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError as error:
+        more = " Shocks that depend on z are not supported." if name == "shock" else ""
+        raise ModelError(
+            f"{type(model).__name__}.{name} must take {' and '.join(arguments) or 'nothing'} "
+            f"beside self: {written}.{more}"
+        ) from error
+
+
 def built_primitives(model: Model, theta: Theta) -> Primitives:
     """The same, by a call of the model's methods each time."""
-    horizon = model.horizon()
+    horizon = _built_horizon(model)
     reward = built_reward(model, theta)
     with own_code("terminal", theta):
         terminal = model.terminal(theta) if horizon is not None else None
@@ -203,6 +287,19 @@ def built_primitives(model: Model, theta: Theta) -> Primitives:
         terminal=None if terminal is None else jnp.asarray(terminal),
         horizon=horizon,
     )
+
+
+def _built_horizon(model: Model) -> int | None:
+    """horizon(), refused where it is no number of epochs."""
+    horizon = model.horizon()
+    if horizon is None:
+        return None
+    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool):
+        raise ModelError(
+            f"horizon() must return a whole number of epochs, or None, but it returns "
+            f"{horizon!r:.60}."
+        )
+    return int(horizon)
 
 
 def built_reward(model: Model, theta: Theta) -> Float[Array, "Z S A"]:
@@ -230,7 +327,7 @@ def checked_primitives(
 ) -> Primitives:
     """Primitives at theta after every check on theta, kernel, reward, discount and shocks."""
     require_float64()
-    require_instance(model)
+    require_model(model)
     space = model.space() if space is None else space
     primitives = model.primitives(space.check(theta))
     if primitives.reward.dtype != jnp.float64:

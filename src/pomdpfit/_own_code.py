@@ -84,15 +84,6 @@ def _numpy(method: str) -> str:
     )
 
 
-def require_instance(model: Any) -> None:
-    """Refuse a class in the place of a model."""
-    if isinstance(model, type):
-        raise ModelError(
-            f"{model.__name__} is a class, not a model: write {model.__name__}(), with the options "
-            "of its constructor if it has any."
-        )
-
-
 def returned(method: str, value: Any, kind: type | None, mend: str) -> Any:
     """What a method returned, refused with the mend where it is nothing or of another type."""
     if value is None or (kind is not None and not isinstance(value, kind)):

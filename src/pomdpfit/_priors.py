@@ -14,9 +14,8 @@ import pandas as pd
 from pomdpfit._bellman import memory_for_each_z, refuse_if_too_large
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
-from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._model import Model, Primitives, checked_primitives, require_model
 from pomdpfit._on_device import on_device
-from pomdpfit._own_code import require_instance
 from pomdpfit._panel_arrays import PanelArrays
 from pomdpfit._params import Parameter, ParameterSpace
 from pomdpfit._scene import Scene
@@ -252,7 +251,7 @@ def checked_with_prior(
     model: Model, theta: Theta, prior: AbstractPrior | None
 ) -> tuple[Primitives, AbstractPrior, dict[str, Array]]:
     """Primitives, prior and theta (the prior's parameters included), all of them checked."""
-    require_instance(model)
+    require_model(model)
     own = model.space()
     primitives = checked_primitives(model, {n: theta[n] for n in own.parameters if n in theta}, own)
     prior = prior_or_default(prior, primitives.states)

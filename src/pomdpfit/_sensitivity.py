@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pomdpfit._fixed_point import attached_value
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, checked_primitives, require_model
 from pomdpfit._params import ParameterSpace
 from pomdpfit._policy import action_values, checked_arguments
 from pomdpfit._precision import in_float64
@@ -49,6 +49,7 @@ def sensitivity(
     space: ParameterSpace | None = None,
 ) -> Sensitivity:
     """d V-bar(z, x) / d theta and d pi(a | z, x) / d theta, through the fixed point."""
+    require_model(model)
     space = model.space() if space is None else space
     primitives = checked_primitives(model, theta, space)
     solution = solve_primitives(primitives, grid)

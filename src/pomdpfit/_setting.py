@@ -6,7 +6,7 @@ from typing import Any
 from pomdpfit._errors import EstimationError
 from pomdpfit._evaluate import Likelihood
 from pomdpfit._log_likelihood import AbstractLikelihood, MovableLikelihood
-from pomdpfit._own_code import require_instance
+from pomdpfit._model import require_model
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior
@@ -42,7 +42,7 @@ class Setting:
                 "this estimate was loaded without its model: hand it over, as in "
                 "pf.load(path, model=model)."
             )
-        require_instance(self.model)
+        require_model(self.model, fully_observed=True)
         if isinstance(self.model, MDP):
             if self.prior is not None:
                 raise EstimationError("a fully observed model takes no prior.")

@@ -183,5 +183,10 @@ def _logsumexp(x: Array) -> Array:
 
 
 def _require_positive_scale(scale: float | Array) -> None:
+    if np.ndim(scale) != 0:
+        raise ModelError(
+            f"the scale of the shocks must be one number, but it has shape {np.shape(scale)}. "
+            "Shocks that depend on z are not supported."
+        )
     if not np.all((np.asarray(scale) > 0) & np.isfinite(scale)):
         raise ModelError(f"the scale of the shocks must be positive and finite, not {scale}.")

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from pomdpfit._errors import ImpossibleObservationError, ModelError
 from pomdpfit._log_likelihood import LogLikelihood, MovableLikelihood, Part
-from pomdpfit._model import Primitives
+from pomdpfit._model import Primitives, require_model
 from pomdpfit._names_read import names_read
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
@@ -40,6 +40,12 @@ class NFXPLikelihood(MovableLikelihood):
 
     def __init__(self, mdp: MDP, panel: Panel, space: ParameterSpace | None = None) -> None:
         require_float64()
+        require_model(mdp, fully_observed=True)
+        if not isinstance(mdp, MDP):
+            raise ModelError(
+                f"{type(mdp).__name__} has hidden states: use pf.Likelihood. NFXPLikelihood is for "
+                "a baselines.MDP."
+            )
         self.model, self.panel = mdp, panel
         self.space = mdp.space() if space is None else space
         example = self.space.example()

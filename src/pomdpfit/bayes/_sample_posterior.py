@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from pomdpfit._errors import ConvergenceWarning, EstimationError
 from pomdpfit._estimate import Estimate
 from pomdpfit._fixed import refuse_fixed_and_free, refuse_other_start
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior
@@ -82,6 +82,7 @@ def sample_posterior(
     `Posterior.doubts`.
     """
     require_numpyro()
+    require_model(model)
     _require_counts(draws=(draws, 1), warmup=(warmup, 1), chains=(chains, 1), seed=(seed, 0))
     if not 0 < accept < 1:
         raise EstimationError(f"accept must lie between 0 and 1, but it is {accept!r}.")

@@ -45,7 +45,7 @@ def _memory_needed(primitives: Primitives, grid: AbstractScheme) -> int:
 
     The factors are those of measured peaks, rounded up.
     """
-    S, (A, K) = primitives.states, primitives.kernel.successors.shape[1:]
+    S, A, K = primitives.states, primitives.actions, primitives.kernel.successors.shape[2]
     n = grid.size(S)
     vectors = primitives.observations * A * K * n * S * S
     epochs = primitives.horizon or 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from pomdpfit._errors import EstimationError, ModelError
 from pomdpfit._estimate import Estimate
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._params import ParameterSpace
 from pomdpfit._priors import AbstractPrior, CommonPrior, KnownPrior, labels_of, prior_or_default
 from pomdpfit._schemes import AbstractScheme
@@ -52,12 +52,13 @@ def read_baseline(
     """The baseline of an estimate, or of a model `at` a theta, after all checks."""
     if isinstance(source, Estimate):
         return _of_estimate(source, at, z0, prior, grid)
-    if not isinstance(source, Model):
+    if not isinstance(source, Model | type):
         raise ModelError(
             "a counterfactual needs an estimate or a pf.Model, not "
             f"{type(source).__name__}. A fully observed bus is "
             "pf.models.EngineReplacement(conditions=1)."
         )
+    require_model(source)
     if at is None:
         raise ModelError("a model needs its parameters: at=theta, for example at=model.example().")
     Z, S, _ = sizes(source)

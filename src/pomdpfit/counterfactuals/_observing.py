@@ -11,7 +11,7 @@ import numpy as np
 from pomdpfit._constraints import Simplex
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel, Pattern
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._types import Array, ArrayLike, Bool, Float, Theta
 from pomdpfit.counterfactuals._wrapped import AbstractWrapped, sizes
 
@@ -41,6 +41,7 @@ class WithSignal(AbstractWrapped):
     signal: Float[ArrayLike, "S Y"]
 
     def __init__(self, model: Model, signal: ArrayLike | Sequence) -> None:
+        require_model(model)
         self.model, self.signal = model, checked_signal(signal, sizes(model)[1])
 
     @property
@@ -88,6 +89,9 @@ class FullyObserved(AbstractWrapped):
     """
 
     model: Model
+
+    def __check_init__(self) -> None:
+        require_model(self.model)
 
     def kernel(self, theta: Theta) -> Kernel:
         """Each successor z' becomes |S| of them, and each row z likewise."""

@@ -9,7 +9,7 @@ import numpy as np
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
 from pomdpfit._labels import action_names
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._nearest import nearest
 from pomdpfit._params import Parameter
 from pomdpfit._shocks import AbstractShock
@@ -89,6 +89,7 @@ class Restricted(AbstractWrapped):
     mask: Bool[np.ndarray, "Z A"]
 
     def __init__(self, model: Model, available: ArrayLike | Sequence) -> None:
+        require_model(model)
         Z, _, A = sizes(model)
         mask = np.asarray(available)
         if mask.dtype != bool:

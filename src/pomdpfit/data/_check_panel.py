@@ -9,7 +9,7 @@ import pandas as pd
 from pomdpfit._errors import PanelError
 from pomdpfit._impossible import never_follows
 from pomdpfit._labels import KINDS, disagreement, names_of, panel_labels
-from pomdpfit._model import Model, Primitives, checked_primitives
+from pomdpfit._model import Model, Primitives, checked_primitives, require_model
 from pomdpfit._panel import Panel
 from pomdpfit._panel_range import counting_from_one, seem_swapped
 from pomdpfit._precision import in_float64
@@ -35,6 +35,7 @@ def check_panel(panel: Panel, model: Model | None = None, theta: Theta | None = 
 
 @in_float64
 def _check_against(panel: Panel, model: Model, theta: Theta | None) -> PanelCheck:
+    require_model(model)
     theta = model.example() if theta is None else theta
     primitives = checked_primitives(model, theta)
     names, readings = _names(panel, model, primitives)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from pomdpfit._labels import KINDS, model_labels
-from pomdpfit._own_code import require_instance
+from pomdpfit._model import require_model
 from pomdpfit.data._coded import ABSENT, Coded, is_missing, is_whole
 from pomdpfit.data._columns import Columns
 
@@ -29,7 +29,7 @@ def words_of(columns: Columns, model: Any) -> dict[str, tuple[str, ...]]:
     """The model's labels of observations and actions, where the caller lists none."""
     if model is None:
         return {}
-    require_instance(model)
+    require_model(model, fully_observed=True)
     unlisted = [kind for kind in KINDS if getattr(columns, f"{kind}s") is None]
     words = {kind: model_labels(model, kind) for kind in unlisted}
     return {kind: labels for kind, labels in words.items() if labels is not None}

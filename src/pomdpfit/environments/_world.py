@@ -93,8 +93,6 @@ def draw(law: Float[np.ndarray, "n"], rng: np.random.Generator) -> int:
 
 def make_world(model: Model, theta: Theta, prior: AbstractPrior | None, agents: int = 1) -> World:
     """The world of a model at theta, after every check."""
-    if not isinstance(model, Model):
-        raise ModelError(f"model must be a pf.Model, not {type(model)}.")
     primitives, prior, theta = checked_with_prior(model, theta, prior)
     x0 = prior.beliefs(theta, prior.data(range(agents), primitives.states))
     shape = (primitives.observations, primitives.actions)

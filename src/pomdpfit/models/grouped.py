@@ -10,7 +10,7 @@ import numpy as np
 from pomdpfit._constraints import Interval
 from pomdpfit._errors import ModelError
 from pomdpfit._kernel import Kernel
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._nearest import nearest
 from pomdpfit._params import Covariate, Parameter
 from pomdpfit._shocks import AbstractShock
@@ -47,6 +47,7 @@ class Grouped(Model):
     own: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, model: Model, groups: Sequence[Hashable], own: Sequence[str]) -> None:
+        require_model(model)
         inner = model.parameters()
         unknown = [name for name in own if name not in inner]
         if unknown:

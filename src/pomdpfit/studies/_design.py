@@ -12,6 +12,7 @@ from pomdpfit._checkpoint import open_checkpoint
 from pomdpfit._errors import EstimationError
 from pomdpfit._fingerprint import fingerprint
 from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
+from pomdpfit._model import require_model
 from pomdpfit._parallel import run_as_finished
 from pomdpfit._priors import AbstractPrior
 from pomdpfit._progress import RESUMED, Progress, callback, long_running, with_keywords
@@ -74,6 +75,7 @@ def design(
     A replication depends on the seed, its cell and its own number alone, but for the last bits:
     panels of a small study are padded to the largest, so that they share one compiled program.
     """
+    require_model(model, fully_observed=True)
     cells = _cells(list(agents), list(periods))
     least = {"replications": (replications, 2), "chunk": (chunk, 1), "starts": (starts, 1)}
     least |= {"seed": (seed, 0), "information": (information, 0)}

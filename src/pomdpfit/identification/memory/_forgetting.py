@@ -8,7 +8,7 @@ import pandas as pd
 
 from pomdpfit._errors import ModelError
 from pomdpfit._labels import action_names, names_of
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, checked_primitives, require_model
 from pomdpfit._panel import Panel
 from pomdpfit._precision import in_float64
 from pomdpfit._priors import KnownPrior, labels_of
@@ -156,6 +156,7 @@ def forgetting(
     simplex. The filter is run from each corner: it maps the part onto the hull of the corners'
     images, and no two points of a hull are further apart than two of its corners.
     """
+    require_model(model)
     own = model.space()
     theta = {name: leaf for name, leaf in theta.items() if name in own.parameters}
     corners = checked_corners(beliefs, checked_primitives(model, theta, own).states)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from pomdpfit._errors import EstimationError
 from pomdpfit._grid import node_count, nodes
-from pomdpfit._model import Model, checked_primitives
+from pomdpfit._model import Model, checked_primitives, require_model
 from pomdpfit._panel import Panel
 from pomdpfit._priors import AbstractPrior, CommonPrior, labels_of
 from pomdpfit._progress import Progress, callback, long_running
@@ -66,6 +66,7 @@ def prior_set(
     one from what the known prior, or the most likely x0, has given there. `n_jobs` fits of one
     length run at a time, as in `bootstrap`; the numbers do not depend on it.
     """
+    require_model(model)
     tell = callback(progress)
     states = checked_primitives(model, model.example()).states
     estimator = Joint() if estimator is None else estimator

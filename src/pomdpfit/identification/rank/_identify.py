@@ -9,7 +9,7 @@ import pandas as pd
 
 from pomdpfit._errors import ModelError
 from pomdpfit._estimate import Estimate
-from pomdpfit._model import Model
+from pomdpfit._model import Model, require_model
 from pomdpfit._panel import Panel
 from pomdpfit._params import ParameterSpace
 from pomdpfit._precision import in_float64
@@ -70,8 +70,8 @@ def identify(
         held += estimate.fixed
         freed += estimate.freed
         model = estimate.model
-    if not isinstance(model, Model):
-        raise ModelError(f"identify needs a pf.Model (or an estimate of one), not {type(model)}.")
+    require_model(model)
+    assert isinstance(model, Model)
     if theta is None or data is None:
         raise ModelError("identify needs theta and a pf.Design or a pf.Panel.")
     question = ask(model, theta, prior, grid, tuple(freed), tuple(held))
