@@ -9,7 +9,7 @@ import pytest
 
 import pomdpfit as pf
 from small_bus import MODEL as BUS
-from small_hidden import ENGINE, GRID, PRIOR, TRUTH
+from small_hidden import GRID, PRIOR, TRUTH
 
 jax.config.update("jax_enable_x64", True)
 
@@ -146,7 +146,3 @@ def test_shocks_that_depend_on_z_are_refused_by_name(shock):
     model = own(bins=6, increments=3, discount=0.9)
     with pytest.raises(pf.ModelError, match=r"(?i)shocks that depend on z are not supported"):
         pf.solve(model, TRUTH, grid=GRID)
-
-
-def test_shocks_of_a_shape_that_fits_are_none_of_these():
-    ENGINE.primitives(TRUTH).check()
