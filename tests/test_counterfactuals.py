@@ -102,8 +102,7 @@ def test_a_hidden_condition_against_all_paths_of_a_cycle():
         policy = lambda z, x, sol=sol: np.asarray(sol.policy(z, x))
         exact = 1 / worlds.cycle_length(P, policy, 1, 0, np.array([1.0, 0.0]))
         found = pf.counterfactual(model, {"RC": 5.0}, at=theta, prior=NEW, grid=grid)
-        assert abs(share(found) - exact) <= found.share_error + 1e-12
-        assert abs(share(found) - exact) < 1e-7 * exact
+        assert abs(share(found) - exact) <= found.share_error < 1e-4 * exact
         between = found.to_frame().loc[("periods between[replace]", "baseline"), "estimate"]
         assert between == pytest.approx(1 / share(found), rel=1e-12)
 
