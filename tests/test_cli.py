@@ -1,5 +1,6 @@
 """The command line and the pictures."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -10,10 +11,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import pomdpfit as pf
 from pomdpfit.cli import app
+from pomdpfit.cli._app import _COMMANDS
 
 
 def invoke(*words):
@@ -92,6 +95,16 @@ def test_every_command_speaks_json_explains_its_codes_and_can_be_debugged():
         assert "--json" in told
         assert "--debug" in told
         assert "130 interrupted" in " ".join(told.split())
+
+
+def test_no_option_has_a_metavar_for_its_name():
+    """Typer 0.27 makes the option --REPAIR of a parameter `repair` with the metavar REPAIR."""
+    for command in _COMMANDS:
+        for name, parameter in inspect.signature(command).parameters.items():
+            for info in getattr(parameter.annotation, "__metadata__", ()):
+                if getattr(info, "metavar", None) == name.upper():
+                    named = isinstance(info, typer.models.ArgumentInfo) or info.param_decls
+                    assert named or info.default == f"--{name}", (command.__name__, name)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["fit", "--help"], ["bench", "-x"]])

@@ -39,6 +39,7 @@ OwnModel = Annotated[
 PriorText = Annotated[
     str | None,
     typer.Option(
+        "--prior",
         metavar="PRIOR",
         help="The first belief: known:0.9,0.1 or common, agent, stationary[:NODES].",
     ),
@@ -81,6 +82,7 @@ Covariate = Annotated[
 Repair = Annotated[
     list[str] | None,
     typer.Option(
+        "--repair",
         metavar="REPAIR",
         help="split-at-gaps, drop-rows, drop-agents or top-code=N; repeatable. Nothing else is "
         "repaired.",
