@@ -246,6 +246,14 @@ def test_skipping_the_hessian_changes_no_estimate_and_is_said(joint, quick):
 # ---- boundary -----------------------------------------------------------------------------------
 
 
+def test_what_moves_with_entries_on_the_boundary_alone_has_no_standard_error(on_bound):
+    """Where it is on its bound, its error is not normal, and certainly not zero."""
+    with pytest.warns(UserWarning, match="p has no .* entries on the boundary alone"):
+        found = on_bound.delta_method(lambda th: {"p": th["increment"][2], "RC": th["RC"]})
+    assert found["std err"].isna().tolist() == [True, False]
+    assert found.loc["RC", "std err"] == pytest.approx(on_bound.bse["RC"])
+
+
 def test_converged_and_boundary_are_told_apart(joint, on_bound):
     assert on_bound.converged
     assert on_bound.on_boundary

@@ -327,16 +327,20 @@ class Estimate:
         `est.delta_method(lambda th: 7513 / th["RC"] * th["cost"])`; or a dict or Series of these,
         whose names then stand in the table.
         """
-        found, slope = value_and_slope(function, self.theta, self.information, self.space)
+        found, slope, stuck = value_and_slope(
+            function, self.theta, self.information, self.space, self.boundary
+        )
         value, matrix = found.to_numpy(), self._covariance(kind).to_numpy()
         cov, unknown = known_variances(slope, matrix)
         variance = np.einsum("kp,pq,kq->k", slope, cov, slope)
-        se = np.sqrt(np.where(unknown | (variance < 0), np.nan, variance))
+        se = np.sqrt(np.where(unknown | stuck | (variance < 0), np.nan, variance))
         half = ndtri(0.975) * se
         index = list(found.index if names is None else names)
         self._warn(kind)
         for k in np.flatnonzero(np.isnan(se)):
-            text = f"{index[k]} has no standard error: {why_missing(self, kind, matrix, slope[k])}."
+            reason = why_missing(self, kind, matrix, slope[k])
+            reason = "it moves with entries on the boundary alone" if stuck[k] else reason
+            text = f"{index[k]} has no standard error: {reason}."
             warnings.warn(text, InferenceWarning, stacklevel=2)
         columns = {"estimate": value, "std err": se, "lower": value - half, "upper": value + half}
         return pd.DataFrame(columns, index=index)

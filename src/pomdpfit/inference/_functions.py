@@ -13,7 +13,7 @@ from pomdpfit._errors import EstimationError
 from pomdpfit._params import ParameterSpace
 from pomdpfit._restrictions import parse_restrictions
 from pomdpfit._test_result import TestResult, chi_square_p
-from pomdpfit._types import Float
+from pomdpfit._types import Bool, Float
 from pomdpfit.inference._information import Information, known_variances
 from pomdpfit.inference._labelled import names_in_a_row, values_in_a_row
 
@@ -25,16 +25,23 @@ def value_and_slope(
     theta: Mapping[str, np.ndarray],
     information: Information,
     space: ParameterSpace,
-) -> tuple[pd.Series, Float[np.ndarray, "k p"]]:
-    """function(theta), flat and under its names, and its derivative in the free coordinates."""
-    directions = free_entries(space, space.free_leaves, theta).split(information.jacobian.T)
+    boundary: Sequence[str],
+) -> tuple[pd.Series, Float[np.ndarray, "k p"], Bool[np.ndarray, "k"]]:
+    """function(theta), flat and under its names, its derivative in the free coordinates, and
+    whether only entries on the boundary move it.
+    """
+    entries = free_entries(space, space.free_leaves, theta)
+    held = np.eye(len(entries.names))[[entries.names.index(name) for name in boundary]]
+    directions = entries.split(np.concatenate([information.jacobian.T, held]))
     whole = {name: jnp.asarray(leaf) for name, leaf in theta.items()}
     at = lambda moved: values_in_a_row(function({**whole, **moved}))
     here = {name: whole[name] for name in directions}
     along = lambda direction: jax.jvp(at, (here,), (direction,))[1]
     result = function(whole)
-    slope = np.asarray(jax.vmap(along)(directions)).T
-    return pd.Series(np.asarray(values_in_a_row(result)), names_in_a_row(result)), slope
+    both = np.asarray(jax.vmap(along)(directions)).T
+    slope, of_held = np.split(both, [information.jacobian.shape[1]], axis=1)
+    stuck = ~slope.any(axis=1) & of_held.any(axis=1)
+    return pd.Series(np.asarray(values_in_a_row(result)), names_in_a_row(result)), slope, stuck
 
 
 def wald_test(
