@@ -55,8 +55,8 @@ def test_beliefs_that_move_slowly_do_not_spread(ageing, a_life):
         # The error that is told is at least the error, and small: four digits of the share.
         error = abs(row(found, "share[replace]") - share)
         assert error <= found.share_error <= 1e-4 * share
-        assert "Error of shares" in str(found.summary())
-        assert f"{found.share_error:.1e}" in str(found)
+        assert f"shares have an error of about {found.share_error:.1e}" in " ".join(found.notes)
+        assert f"{found.share_error:.1e}" in str(found.summary())
 
 
 def test_the_stationary_prior_of_beliefs_that_move_slowly(a_life):
@@ -136,5 +136,5 @@ def test_a_law_that_stays_coarse_says_so(monkeypatch):
 
     monkeypatch.setitem(_law._MOST_PAIRS, 2, 1)  # no grid beyond the first two
     found = pf.counterfactual(SLOW, {"RC": 7.0}, at=AGEING, prior=NEW, grid=GRID, periods=12)
-    assert any("not known to four digits" in note for note in found.notes)
+    assert any("four digits are not certain" in note for note in found.notes)
     assert found.share_error > 1e-4 * row(found, "share[replace]")

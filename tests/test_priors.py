@@ -371,6 +371,10 @@ def test_a_joint_fit_with_a_stationary_prior():
     est = pf.fit(BUS, panel, prior=prior, grid=GRID, starts=1, start={"RC": 1.0}, fixed=fixed)
     assert est.converged
     assert abs(est.params["RC"] - TRUTH["RC"]) < 4 * est.bse["RC"]
+    # What the grid of the law may change is said where the estimate is read.
+    assert est.prior_error == est.log_likelihood().prior_error
+    assert 0 < est.prior_error < 1e-5
+    assert f"changes by more than {est.prior_error:.1e}" in " ".join(str(est.summary()).split())
     likelihood = pf.Likelihood(BUS, panel, prior=prior, grid=GRID)
     for step in (-0.01, 0.01):
         assert likelihood({**est.theta, "RC": est.theta["RC"] + step}).total < est.llf

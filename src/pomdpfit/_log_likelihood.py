@@ -38,7 +38,8 @@ class LogLikelihood:
     """Terms by agent and period: `observation[i, t]` scores z_{t+1}, `choice[i, t]` scores a_t.
 
     Under a stationary prior `prior_error` is by how much the first belief of any agent changes when
-    the grid of its law has half the cells: an estimate of its error, usually several times as large.
+    the grid of its law has half the cells: an estimate of the error, usually several times as
+    large.
     """
 
     observation: Float[np.ndarray, "N T"]

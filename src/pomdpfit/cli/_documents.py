@@ -14,6 +14,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "model": name,
         "estimator": type(setting.estimator).__name__,
         "prior": None if setting.prior is None else type(setting.prior).__name__,
+        "prior_error": estimate.prior_error,
         "theta": estimate.theta,
         "params": estimate.params,
         "bse": estimate.bse,

@@ -62,11 +62,7 @@ class Counterfactual(AbstractBanded):
         table["std err"] = gap["std err"]
         table[f"[{self.alpha / 2:g}"] = gap["lower"]
         table[f"{1 - self.alpha / 2:g}]"] = gap["upper"]
-        facts = (
-            ("Changed", "; ".join(self.changes)),
-            ("Shares", self.shares),
-            ("Error of shares", f"{self.share_error:.1e} or less, from the grid of their law"),
-        )
+        facts = (("Changed", "; ".join(self.changes)), ("Shares", self.shares))
         return Told("Counterfactual", facts, table)
 
 

@@ -32,7 +32,8 @@ class DemandCurve(AbstractBanded):
 
     `estimate` is that value in the baseline; `per` is what the frequency of one agent in one period
     was multiplied by. `error` estimates the error that is left by the grid of the law of (z, x):
-    the most by which half the cells change the number at any of the values.
+    the most by which half the cells change the number at any of the values, usually several
+    times the error itself.
     """
 
     picture = "demand_curve"
@@ -48,7 +49,6 @@ class DemandCurve(AbstractBanded):
         facts = (
             ("Demand for", f"{self.action}, {self.shares}"),
             ("Times", f"{self.per:g} agents and periods"),
-            ("Error", f"{self.error:.1e} or less, from the grid of the law"),
             (f"{self.parameter}", f"{self.estimate:.6g} in the baseline"),
         )
         table = self.bands.table.rename_axis(index=None)
@@ -114,7 +114,7 @@ def demand_curve(
     return DemandCurve(
         bands=bands,
         alpha=alpha,
-        notes=notes_of(bands, laws),
+        notes=notes_of(bands, laws, per=float(per)),
         parameter=label,
         action=names[which],
         per=float(per),

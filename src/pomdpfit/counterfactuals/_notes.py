@@ -7,19 +7,28 @@ from pomdpfit.counterfactuals._law import Shares
 
 
 def notes_of(
-    bands: Bands, laws: Sequence[Shares] = (), *, discount_moved: bool = False
+    bands: Bands,
+    laws: Sequence[Shares] = (),
+    *,
+    per: float = 1.0,
+    discount_moved: bool = False,
 ) -> tuple[str, ...]:
-    """Doubts of the estimate, laws on grids that are too coarse, draws that failed or fell outside,
+    """Doubts of the estimate, the error of the law of (z, x), draws that failed or fell outside,
     and levels that do not compare.
+
+    per  what shares are multiplied by in the table
     """
     found = list(bands.notes)
-    coarse = [law for law in laws if not law.fine]
-    if coarse:
-        error = max(law.error for law in coarse)
+    error = per * max((law.error for law in laws), default=0.0)
+    what = "shares have" if per == 1 else "expected numbers have"
+    told = f"{what} an error of about {error:.1e} from the grid of the law of (z, x)"
+    if not all(law.fine for law in laws):
         found.append(
-            "the law of (z, x) is not known to four digits: on the finest grid that is tried, "
-            f"twice as many cells change a share by {error:.1e}. Compare with pf.simulate."
+            f"{told}: four digits are not certain on the finest that is tried. Compare with "
+            "pf.simulate."
         )
+    elif error > 0:
+        found.append(f"{told}.")
     if bands.failed:
         found.append(
             f"{len(bands.failed)} draws could not be solved and are left out; the first: "
