@@ -53,7 +53,7 @@ def sample_posterior(
     prior: AbstractPrior | None = None,
     priors: Mapping[str, Any] | None = None,
     draws: int = 1000,
-    warmup: int = 1000,
+    warmup: int = 300,
     chains: int = 4,
     seed: int = 0,
     start: Estimate | Theta | None = None,
@@ -74,6 +74,8 @@ def sample_posterior(
                  Without an estimate the model is fitted first, unless a theta and all priors that
                  need a scale are given
     fixed, free  as in `pf.fit`: whole parameters, or entries such as "cost[good]"
+    warmup       steps of adaptation before the draws of a chain, not kept; give more without an
+                 estimate to start from
     accept       what share of proposals the warm-up aims to accept; higher means smaller steps
     progress     hears (what, done, of how many): `with pf.progress_bar() as bar`
 
