@@ -357,7 +357,7 @@ def test_arguments_that_make_no_sense_are_refused(panel, options, message):
 
 
 def test_a_fully_observed_model_is_refused(panel):
-    with pytest.raises(pf.EstimationError, match="hidden states"):
+    with pytest.raises(pf.ModelError, match="hidden states"):
         pf.sample_posterior(pf.baselines.BusEngine(bins=2, increments=2), panel)
 
 
