@@ -205,6 +205,11 @@ def test_another_study_is_refused_by_name(found, kept, changes, named):
         study(checkpoint=kept, **changes)
 
 
+def test_a_truth_that_no_replication_could_fit_is_refused():
+    with pytest.raises(pf.ModelError, match=r"discount is given as 0.5, but the model fixes it at"):
+        pf.design(MODEL, THETA | {"discount": 0.5}, **(CELLS | OPTIONS), replications=2)
+
+
 def test_another_truth_and_another_version_are_refused(found, kept, tmp_path):
     other = {**THETA, "RC": 61.0}
     with pytest.raises(pf.EstimationError, match="another design: theta changed"):

@@ -282,8 +282,8 @@ def test_no_start_with_a_likelihood_is_an_error_that_says_why(panel):
         ({"fixed": {"cost": [1.0, 2.0], "cost[bad]": 3.0}}, r"both cost and cost\[bad\]"),
         ({"fixed": {"cost[bad]": 3.0, "cost": [1.0, 2.0]}}, r"both cost and cost\[bad\]"),
         ({"fixed": {"RC": 9.0}, "free": ["RC"]}, "RC is both fixed and free"),
-        ({"start": {"discount": 0.5}}, "start gives discount = 0.5, but the model fixes it at"),
-        ({"starts": [{"discount": 0.5}]}, "start gives discount = 0.5, but the model fixes it at"),
+        ({"start": {"discount": 0.5}}, "discount is given as 0.5, but the model fixes it at"),
+        ({"starts": [{"discount": 0.5}]}, "discount is given as 0.5, but the model fixes it at"),
         ({"fixed": TRUTH}, r"Let one go with free=\[...\] \(--free NAME\): RC"),
     ],
 )

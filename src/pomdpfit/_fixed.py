@@ -38,9 +38,10 @@ def refuse_other_start(space: ParameterSpace, start: Theta, fixed: Collection[st
     for name, p in space.parameters.items():
         if name not in start or not p.fixed or p.covariate or name in fixed:
             continue
-        if not np.array_equal(np.asarray(start[name]), p.value):
+        given = np.asarray(start[name])
+        if not np.array_equal(given, p.value):
             raise ModelError(
-                f"the start gives {name} = {shown(start[name])}, but the model fixes it at "
+                f"{name} is given as {shown(given.tolist())}, but the model fixes it at "
                 f"{shown(np.asarray(p.value).tolist())}: let it go with free=[{name!r}], or give "
                 f"the value that it is to have in fixed={{{name!r}: ...}}."
             )

@@ -11,6 +11,7 @@ import pandas as pd
 from pomdpfit._checkpoint import open_checkpoint
 from pomdpfit._errors import EstimationError
 from pomdpfit._fingerprint import fingerprint
+from pomdpfit._fixed import refuse_other_start
 from pomdpfit._kept_rows import are_numbers, read_rows, write_rows
 from pomdpfit._model import require_model
 from pomdpfit._parallel import run_as_finished
@@ -90,6 +91,7 @@ def design(
     theta = {name: np.asarray(leaf, dtype=float) for name, leaf in theta.items()}
     study = Study(model, theta, means, held, estimator, starts, skip_hessian, first, seed)
     likelihood, entries = study.entries()
+    refuse_other_start(likelihood.space, theta, held["fixed"])
     study = _whole(study, likelihood.space.check(theta))
     truth = pd.Series(entries.flatten(study.theta), list(entries.names), name="truth")
     study = study.sharing_shape(cells, len(truth))
