@@ -40,7 +40,7 @@ def value_and_slope(
     result = function(whole)
     both = np.asarray(jax.vmap(along)(directions)).T
     slope, of_held = np.split(both, [information.jacobian.shape[1]], axis=1)
-    stuck = ~slope.any(axis=1) & of_held.any(axis=1)
+    stuck = np.asarray(~slope.any(axis=1) & of_held.any(axis=1))
     return pd.Series(np.asarray(values_in_a_row(result)), names_in_a_row(result)), slope, stuck
 
 
