@@ -346,7 +346,7 @@ def standing_still():
 )
 def test_chains_that_do_not_mix_are_an_error_not_a_number(model, theta):
     with pytest.raises(pf.SolveError, match=r"no stationary law.*hidden state never changes"):
-        stationary(model, theta)
+        stationary(model, theta, 11)
 
 
 def test_a_finite_horizon_has_no_stationary_prior():
