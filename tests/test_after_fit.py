@@ -242,7 +242,7 @@ def test_an_unknown_parameter_is_refused(estimate):
 
 
 def test_identify_needs_a_model_with_hidden_states(panel):
-    with pytest.raises(pf.ModelError, match=r"needs a pf\.Model"):
+    with pytest.raises(pf.ModelError, match=r"is fully observed"):
         pf.identify(MODEL, TRUTH, panel)
 
 

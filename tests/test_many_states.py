@@ -175,5 +175,5 @@ def test_a_stationary_prior_that_does_not_fit_is_refused(monkeypatch):
         pf.GridTooLargeError, match=r"pf.StationaryPrior .*\(41 an edge, .S. = 20\)"
     ):
         pf.log_likelihood(
-            padded(20), at(BETA), panel, prior=pf.StationaryPrior(), grid=pf.Linear(2)
+            padded(20), at(BETA), panel, prior=pf.StationaryPrior(41), grid=pf.Linear(2)
         )
