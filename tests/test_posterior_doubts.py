@@ -65,7 +65,7 @@ def test_normal_priors_against_a_normal_likelihood(centre, width):
     if abs(shift) > 0.3:
         expected.append(f"move the posterior.*gain {shift:+.2f}"[:-1])  # draws: to a percent
     if sd > 0.9 * width:
-        expected.append(f"next to nothing.*gain {sd / width:.2f}")
+        expected.append(f"as wide as their prior.*gain {sd / width:.2f}")
     assert len(found.doubts) == len(expected)
     for text, pattern in zip(found.doubts, expected, strict=True):
         assert re.search(pattern.replace("+", r"\+"), text)
@@ -91,5 +91,5 @@ def test_flat_priors_are_not_in_conflict_but_may_be_all_there_is():
     seen = rng.uniform(size=(2, 500))
     sharp.draws["seen"] = np.stack([seen, 1 - seen], axis=-1)
     (doubt,) = sharp.doubts
-    assert "next to nothing" in doubt
+    assert "as wide as their prior" in doubt
     assert "seen[true]" in doubt

@@ -137,9 +137,9 @@ class Posterior:
             )
         if len(width):
             found.append(
-                "the data say next to nothing of some entries: their posterior is about as wide as "
-                f"their prior (ratio of standard deviations: {_listed(width, '{:.2f}')}). Ask "
-                "pf.identify, and fix them or say what is known of them by a prior."
+                "some entries have a posterior about as wide as their prior (ratio of standard "
+                f"deviations: {_listed(width, '{:.2f}')}): the data say next to nothing of them, "
+                "or far less than the prior. Ask pf.identify, and check the priors' scales."
             )
         return found
 
