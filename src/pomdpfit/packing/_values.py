@@ -181,7 +181,11 @@ def _unpack_timestamp(content: Any, _: Reader) -> pd.Timestamp:
     if unit not in {"s", "ms", "us", "ns"}:
         raise ValueError(f"a time has the unit {shown(unit)}.")
     value = pd.Timestamp(np.int64(count).view(f"M8[{unit}]"))
-    return value if zone is None else value.tz_localize("UTC").tz_convert(_unpack_zone(zone))
+    if zone is None:
+        return value
+    there = _unpack_zone(zone)
+    # By its name, pandas makes a zone of the kind that it makes elsewhere: pytz's before 3.0.
+    return value.tz_localize("UTC").tz_convert(zone if isinstance(zone, str) else there)
 
 
 def _pack_datetime(value: datetime.datetime, _: Writer) -> list:
